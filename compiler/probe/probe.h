@@ -44,7 +44,7 @@ ProbedKind probe_gpus(Text *, int *count);
 /* ---- here.c: this machine. NULL unless asked for, if nothing was measured and there is no cache to keep it in */
 const Machine *machine_here(double memory, bool asked); /* with its GPUs, if the next function returns them */
 const Machine *machine_here_with_gpus(double memory); /* as `mgpuc probe` measured it; NULL: never, or its GPUs have changed */
-const char *measure_here(ProbeLength, double memory, ProbedKind *gpus); /* now; returns the text of a machine file, and caches it */
+const char *measure_here(ProbeLength, double memory, ProbedKind *gpus); /* now; returns a machine file, and caches it */
 void keep_here(const Text *, double memory, bool gpus); /* in the cache, as a file of this machine */
 const char *here_text(const Machine *); /* "AMD EPYC, 2 cores, measured 2026-11-25" */
 #endif

@@ -1,5 +1,5 @@
-/* dot.c: graphs for Graphviz: `mgpuc --emit graphdot m.net | dot -Tsvg -o m.svg`. An instance of a layer is a cluster, in that of the
- * instance that it is in. */
+/* dot.c: write graphs for Graphviz: `mgpuc --emit graphdot m.net | dot -Tsvg -o m.svg`. Each instance of a layer is a cluster,
+ * inside the cluster of the instance that contains it. */
 #include "compiler/report/report.h"
 #include "compiler/kernel/kernel.h"
 
@@ -32,13 +32,13 @@ static void add_edge(Dot *d, const char *from, const char *to, const char *label
     text_add(&d->edges, ";\n");
 }
 
-/* whether `path` is `in`, or a part of it */
+/* Returns whether `path` is the first `length` characters of `in`, or a part of it. */
 static bool is_in(const char *path, const char *in, size_t length)
 {
     return length == 0 || (strncmp(path, in, length) == 0 && (path[length] == '.' || !path[length]));
 }
 
-/* members: of the nodes whose paths are in the first `length` characters of `path`; done: what has been printed */
+/* Prints the nodes whose paths begin with the first `length` characters of `path`; done: which nodes have been printed. */
 static void print_cluster(const Dot *d, const char *path, size_t length, int depth, bool *done, int *clusters, Text *t)
 {
     int indent = 2 * depth + 2;
@@ -46,7 +46,7 @@ static void print_cluster(const Dot *d, const char *path, size_t length, int dep
         const DotNode *n = &d->nodes[i];
         if (done[i] || !is_in(n->path, path, length))
             continue;
-        if (strlen(n->path) > length) { /* of a part, which is printed with all that is in it */
+        if (strlen(n->path) > length) { /* it is in a part, which is printed with all that it contains */
             size_t from = length ? length + 1 : 0, part = from + strcspn(n->path + from, ".");
             text_add(t, "%*ssubgraph cluster_%d {\n%*slabel=", indent, "", (*clusters)++, indent + 2, "");
             quote(copy_text(n->path + from, part - from), t);
@@ -73,7 +73,7 @@ static void print_dot(const Dot *d, const char *title, Text *t)
     text_add(t, "%s}\n", text_of(&d->edges));
 }
 
-/* ---- a graph: its nodes, but for constants */
+/* ---- a graph: its nodes, without constants */
 static const char *label_of(const Graph *g, const Node *n)
 {
     const Model *m = g->model;

@@ -1,8 +1,8 @@
-/* trace.c: a plan, simulated -> a timeline of some training steps, in the form that programs write what they measure.
+/* trace.c: simulate a plan and write a timeline of some training steps, in the same form as programs write what they measure.
  *
- * A step without micro-batches is shown as the simulation had it, TRACED_STEPS of them in a row. With micro-batches, whose phases are
- * simulated one by one, it is one step: the steady step of each phase as often as it runs, one after the other. A lane's gap before an
- * operation is a wait, for what the operation waited for last. */
+ * Without micro-batches, TRACED_STEPS steps in a row are shown as they were simulated. With micro-batches, whose phases are
+ * simulated separately, one step is shown: the steady step of each phase as often as it runs, one after the other. A gap on a
+ * lane before an operation is a wait for what the operation waited for last. */
 #include "compiler/report/report.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/plan/policy.h"
@@ -13,16 +13,16 @@
 #include <string.h>
 
 typedef struct Shown {          /* an operation in the timeline */
-    SimulatedSpan span;         /* with the timeline's times */
+    SimulatedSpan span;         /* in the timeline's times */
     const PhaseSchedule *phase;
-    int step;                   /* from 1; with micro-batches, how many phases ran before, + 1 */
+    int step;                   /* from 1; with micro-batches, 1 + the number of phases that ran before */
 } Shown;
 typedef struct Timeline {
     const Program *program;
     Shown *shown; int count;
     double *step_ends; int step_count;
-    bool micro;                 /* it has micro-batches: one step is shown */
-    double (*free)[LANES];      /* [device]: since when the lane does nothing */
+    bool micro;                 /* has micro-batches: one step is shown */
+    double (*free)[LANES];      /* [device]: since when the lane has been idle */
     FILE *f;
     int64_t arrows;
 } Timeline;
@@ -37,7 +37,7 @@ const char *op_name(const PhaseSchedule *phase, const ScheduledOp *op)
     return VERB[op->verb];
 }
 
-static double op_bytes(const ScheduledOp *op) /* that a call moves; of a copy, that it copies */
+static double op_bytes(const ScheduledOp *op) /* of a call, the bytes that it moves; of a copy, the bytes that it copies */
 {
     if (op->verb == VERB_CALL)
         return op->bytes;
@@ -57,7 +57,7 @@ static void add_shown(Timeline *t, const PhaseSchedule *phase, const SimulatedSp
 {
     Shown s = {*x, phase, step};
     double *lane = &t->free[x->device][phase->devices[x->device].ops[x->op].lane];
-    s.span.arrived_us = x->arrived_us + move > *lane ? x->arrived_us + move : *lane; /* later, only where phases follow each other */
+    s.span.arrived_us = x->arrived_us + move > *lane ? x->arrived_us + move : *lane; /* later if phases follow each other */
     s.span.begin_us = x->begin_us + move > s.span.arrived_us ? x->begin_us + move : s.span.arrived_us;
     s.span.end_us = s.span.begin_us + x->end_us - x->begin_us;
     *lane = s.span.end_us;
@@ -72,7 +72,8 @@ static int compare_begins(const void *a, const void *b)
     return x->step != y->step ? x->step - y->step : x->op - y->op;
 }
 
-/* -> whether the plan has the phase. times: how often it runs in a step; 0: as it is, several steps */
+/* Returns whether the plan has the phase. times: how often it runs in a step; 0: several steps are shown as they were
+ * simulated. */
 static bool add_phase(Timeline *t, SimulationInput in, PhaseKind kind, bool partial, int times)
 {
     int number;
@@ -146,7 +147,7 @@ static void write_shown(const Timeline *t, const Shown *s, double lane_free)
 
 static const char *key_of(const Shown *s, int op, int step) { return format("%s %d %d %d", s->phase->name, s->span.device, op, step); }
 
-/* from operations of other lanes; with micro-batches the last one that has the name and the step */
+/* Writes arrows from operations of other lanes; with micro-batches, from the last one with the name and the step. */
 static void write_arrows(Timeline *t, const Map *places, const Shown *s)
 {
     const DeviceSchedule *device = &s->phase->devices[s->span.device];
@@ -201,7 +202,7 @@ static void write_steps(const Timeline *t)
                                              .begin_us = i ? t->step_ends[i - 1] : 0, .end_us = t->step_ends[i], .step = i + 1});
 }
 
-static void merge_steps(Timeline *t) /* micro-batches are one step */
+static void merge_steps(Timeline *t) /* With micro-batches there is one step. */
 {
     t->step_ends[0] = t->step_ends[t->step_count - 1];
     t->step_count = 1;

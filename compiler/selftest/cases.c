@@ -1,8 +1,8 @@
-/* cases.c: a graph and its kernels beside the interpreter.
+/* cases.c: compare the kernels of a graph with the interpreter.
  *
- * A case is fused, and left with a kernel for each operation. Its tensors are filled: inputs and variables with random values, all others
- * with NaN, as what is read must have been written. A runner calls the kernels (at once, or in a program of its own), and every output,
- * updated variable and number of the report must then agree with the interpreter. */
+ * A graph is compiled with fused kernels, and also with a kernel for each operation. Inputs and variables are filled with random
+ * values, and all other tensors with NaN, because what is read must have been written. A runner calls the kernels (at once, or in
+ * a program of its own); then every output, updated variable and reported number must agree with the interpreter. */
 #include "compiler/selftest/cases.h"
 #include "compiler/ir/rebuild.h"
 #include "compiler/kernel/contraction_internal.h"
@@ -131,7 +131,7 @@ static bool leaf(void *context, const Node *n, double *out, int64_t count)
     return true;
 }
 
-/* a number in [-1, 1) as one that the type has exactly */
+/* Turns a number in [-1, 1) into one that the type represents exactly. */
 static double fit(Dtype t, double v, int64_t classes)
 {
     if (t == BOOL)
@@ -161,8 +161,9 @@ static double **interpret_case(CaseValues *v, double noise, uint64_t noise_seed)
 
 static int64_t result_elements(const Node *n) { return shape_count(&n->shape) * (n->sharded ? SAMPLES : 1); }
 
-/* What noise changes in each result: the most of several tries. Every second one is with AS_MUCH of it, for what jumps where a number is near a
- * whole one, or two are nearly equal. Where noise makes NaN of a number, anything may come out. */
+/* Computes how much noise changes each result: the largest change of several tries. Every second try has AS_MUCH times the noise,
+ * for results that jump when a number is near an integer or two numbers are nearly equal. Where noise turns a number into NaN or
+ * back, any result is allowed. */
 enum { AS_MUCH = 16, FEW = 4, MANY = 128 };
 
 static void add_slack(CaseValues *v, int tries)
@@ -231,7 +232,7 @@ static void put(Dtype t, char *to, int64_t i, double v)
 static double get(Dtype t, const char *from, int64_t i)
 {
     switch (t) {
-    case BOOL: return ((const uint8_t *)from)[i]; /* 0 and 1 alone are right */
+    case BOOL: return ((const uint8_t *)from)[i]; /* only 0 and 1 are right */
     case U8: return ((const uint8_t *)from)[i];
     case I8: return ((const int8_t *)from)[i];
     case U16: return ((const uint16_t *)from)[i];
@@ -246,7 +247,7 @@ static double get(Dtype t, const char *from, int64_t i)
     }
 }
 
-/* place in memory order of element i of a variable */
+/* Returns the place in memory of element i of a variable. */
 static int64_t in_memory(const Variable *v, int64_t i)
 {
     int64_t index[MAX_RANK] = {0}, at = 0;
@@ -276,7 +277,7 @@ static char *fill(const CaseValues *v, const Tensor *t, CaseRunner *runner)
 
 /* ---- running */
 
-enum { BEHIND = 4096 }; /* bytes after a workspace that nobody may touch */
+enum { BEHIND = 4096 }; /* bytes after a workspace that kernels must not write */
 
 const char *case_start(const CaseValues *v, const Phase *p, int threads, CaseRunner *runner, CaseRun *run)
 {
@@ -290,7 +291,7 @@ const char *case_start(const CaseValues *v, const Phase *p, int threads, CaseRun
         const Kernel *k = t->kernel;
         Trial trial = {.threads = threads, .samples = SAMPLES, .step = step_block(), .arguments = NEW_ARRAY(void *, t->read_count + t->write_count + 1),
                        .random = (uint64_t)draw(INT32_MAX) + 1, .shared = k->contraction && k->contraction->shared};
-        for (int r = 0; r < k->read_count; r++) /* a task that a library may do with a matmul has more after its kernel's */
+        for (int r = 0; r < k->read_count; r++) /* a task that a library may do with a matmul has more than its kernel */
             trial.arguments[trial.work_argument++] = run->memory[t->reads[r]->id];
         for (int w = 0; w < k->write_count; w++)
             trial.arguments[trial.work_argument++] = run->memory[t->writes[w]->id];
@@ -314,7 +315,7 @@ static bool close_enough(double got, double want, double allowed)
     return got == want || fabs(got - want) <= allowed;
 }
 
-/* relative: one rounding of what is stored */
+/* The relative error of one rounding when the type is stored. */
 static double stored_exactly_to(Dtype t) { return t == BF16 ? 0x1p-7 : t == F16 ? 0x1p-10 : 0; }
 
 static const char *compare(const CaseValues *v, int result, const Tensor *t, const char *memory, const Variable *variable, int64_t first)
@@ -339,7 +340,7 @@ static const Tensor *find(const Phase *p, TensorKind kind, int index)
     return NULL;
 }
 
-/* the last one that writes the tensor */
+/* Describes the last kernel that writes the tensor. */
 static const char *writer(const Phase *p, const Tensor *t)
 {
     for (int i = p->task_count - 1; i >= 0; i--)
@@ -379,6 +380,6 @@ const char *case_end(CaseValues *v, const CaseRun *run, uint64_t *bits)
     const char *wrong = compare_all(v, run, bits);
     if (!wrong || v->c->noise == 0 || v->tries == MANY)
         return wrong;
-    add_slack(v, MANY); /* what few tries did not meet */
+    add_slack(v, MANY); /* few tries may have missed a jump */
     return compare_all(v, run, bits);
 }

@@ -1,11 +1,12 @@
-/* chosen.c: graphs with what compilers have computed wrongly (compiler/link/known.c), so that no seed has to find it. */
+/* chosen.c: graphs that compilers have computed wrongly (compiler/link/known.c), so that they are tested whatever the seed. */
 #include "compiler/selftest/cases.h"
 
 static Node *number(Graph *g, double v, Dtype t) { return graph_number(g, v, t); }
 
 static void update(Graph *g, Node *n) { graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, n->dtype, n->shape)->ints[0], n, NULL); }
 
-/* Constants of every type that begin with ones and go on with zeros, stored as they are; where a loop begins, and as its gradient. */
+/* Makes constants of every type that begin with ones and go on with zeros: stored unchanged, as the start of a loop, and as its
+ * gradient. */
 static Graph *constants(Dtype real)
 {
     static const Dtype TYPES[] = {F64, F32, I64, I32, U16, U8};
@@ -33,7 +34,8 @@ static Graph *constants(Dtype real)
     return g;
 }
 
-/* the gradient of concat([a exp(b), b]) for a and b, halves of a dense layer's result, and of its bias: each half is 0 in the other one */
+/* Makes the gradients of concat([a exp(b), b]) for a and b, which are halves of a dense layer's result, and of the layer's bias:
+ * each half is 0 in the other one. */
 static Graph *multiply_adds(Dtype real)
 {
     enum { D_LOW, D_HIGH, Y, BIAS, E, LEAVES };
@@ -59,7 +61,7 @@ static Graph *multiply_adds(Dtype real)
     return g;
 }
 
-/* Maxima, sums and sums under conditions of the same rows, of several lengths; sums in a type of another size. */
+/* Makes maxima, sums and conditional sums of the same rows, of several lengths, and sums in a type of another size. */
 static Graph *several_reductions(Dtype real)
 {
     static const int64_t LENGTH[] = {2, 7, 10, 17, 24, 33, 70};

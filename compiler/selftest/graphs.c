@@ -1,6 +1,6 @@
-/* graphs.c: random graphs: a pool of nodes to which operations on some of them are added, of which the last ones and some others are
- * results. They calculate in f64 or f32, with whole numbers of every type beside that, inputs and variables of bf16 and f16 in f32, and
- * values that stay small. */
+/* graphs.c: make random graphs. Operations on random nodes of a pool are added to the pool; the last nodes and some others become
+ * results. Graphs compute in f64 or f32, with integers of every type, in f32 also with inputs and variables of bf16 and f16, and
+ * with values that stay small. */
 #include "compiler/selftest/cases.h"
 #include "compiler/ir/rebuild.h"
 
@@ -18,7 +18,7 @@ static void keep(Pool *p, Node *n)
 
 static Node *any(const Pool *p)
 {
-    int back = (int)draw(4) ? 12 : p->count; /* mostly what is new */
+    int back = (int)draw(4) ? 12 : p->count; /* mostly recent nodes */
     int from = p->count > back ? p->count - back : 0;
     return p->nodes[from + draw(p->count - from)];
 }
@@ -32,7 +32,7 @@ static Node *any_float(const Pool *p)
     }
 }
 
-/* mostly small odd extents, some that are a few vectors long */
+/* Draws mostly small odd extents, and some that are a few vectors long. */
 static Shape any_shape(void)
 {
     Shape s = {.rank = (int)draw(4)};
@@ -43,7 +43,7 @@ static Shape any_shape(void)
     return s;
 }
 
-/* a shape of the same number of elements */
+/* Draws a shape with the same number of elements. */
 static Shape reshaped(const Shape *s)
 {
     int64_t left = shape_count(s);
@@ -62,7 +62,7 @@ static Shape reshaped(const Shape *s)
     return r;
 }
 
-/* NULL: there is none among a few that were drawn */
+/* NULL: none was among a few that were drawn */
 static Node *any_whole(const Pool *p)
 {
     for (int i = 0; i < 40; i++) {
@@ -101,7 +101,7 @@ static Node *any_binary(Pool *p)
         b = any_float(p);
     if (!broadcasts(a, b))
         return NULL;
-    if (!draw(6)) /* quotient, root, power, logarithm: of what is positive */
+    if (!draw(6)) /* quotients, roots, powers and logarithms need positive numbers */
         b = graph_binary(p->g, OP_ADD, graph_unary(p->g, OP_ABS, b), graph_number(p->g, 0.5, p->real));
     else
         return graph_binary(p->g, OPS_OF[draw(COUNT(OPS_OF))], a, b);
@@ -214,7 +214,7 @@ static Node *any_reduction(Pool *p)
             return NULL;
         int64_t axis = draw(x->shape.rank);
         return graph_cast(g, NODE(g, OP_ARGMAX, &axis, 1, NULL, x), p->real);
-    case 3: { /* softmax over the axes: the shape of a row kernel with several stages */
+    case 3: { /* softmax over the axes, which makes a row kernel with several stages */
         if (!count)
             return NULL;
         Shape kept = x->shape;
@@ -266,7 +266,7 @@ static Node *any_index(Pool *p, int64_t extent)
 {
     Graph *g = p->g;
     switch (draw(3)) {
-    case 0: { /* whole numbers around the range */
+    case 0: { /* integers in the range and around it */
         Node *x = any_float(p);
         Node *wide = graph_binary(g, OP_MUL, bounded(g, x), graph_number(g, (double)extent * 1.2, p->real));
         return shape_count(&x->shape) <= 12 ? graph_cast(g, wide, I32) : graph_arange(g, extent);
@@ -334,7 +334,7 @@ static Node *any_einsum(Pool *p)
     return shape_count(&y->shape) <= MOST_ELEMENTS ? y : NULL;
 }
 
-/* running sums, the k largest and their places */
+/* Makes running sums, or the k largest numbers and their places. */
 static Node *any_rows(Pool *p)
 {
     Node *x = any_float(p);
@@ -351,7 +351,8 @@ static Node *any_rows(Pool *p)
 
 static const Dtype WHOLE[] = {U8, I8, U16, I16, U32, I32, I64};
 
-/* ones and then zeros, other numbers and then one that goes on, or any small ones, as initial values, masks and adjoints have them */
+/* Makes constants like those of initial values, masks and adjoints: ones and then zeros, other numbers and then a repeated one,
+ * or any small ones. */
 static Node *any_constant(Pool *p)
 {
     Shape s = any_shape();
@@ -368,14 +369,14 @@ static Node *any_constant(Pool *p)
     return graph_constant(p->g, data, s, t);
 }
 
-static Node *small_whole(Graph *g, Node *n) /* so that nothing overflows 64 bits, nor what a double has exactly */
+static Node *small_whole(Graph *g, Node *n) /* Limits integers to what 64 bits and a double represent. */
 {
     Node *most = graph_number(g, 50, n->dtype);
     n = graph_binary(g, OP_MINIMUM, n, most);
     return n->dtype == I8 || n->dtype == I16 || n->dtype == I32 || n->dtype == I64 ? graph_binary(g, OP_MAXIMUM, n, graph_number(g, -50, n->dtype)) : n;
 }
 
-/* of whole numbers, which come of floats, constants and places, and become floats again */
+/* Makes operations on integers, which come from floats, constants and places, and become floats again. */
 static Node *any_of_whole(Pool *p)
 {
     static const Op OPS_OF[] = {OP_ADD, OP_SUB, OP_MUL, OP_MINIMUM, OP_MAXIMUM};
@@ -409,7 +410,7 @@ static Node *any_of_whole(Pool *p)
     }
 }
 
-/* sums and differences of what is multiplied under conditions: gradients of slices that are joined again */
+/* Makes sums and differences of conditional products, as in gradients of slices that are concatenated again. */
 static Node *any_padded(Pool *p)
 {
     Graph *g = p->g;
@@ -436,7 +437,7 @@ static Node *any_padded(Pool *p)
     return graph_binary(g, draw(3) ? OP_ADD : OP_SUB, part[0], part[1]);
 }
 
-/* whole numbers bit by bit, shifted, divided; 0 divides, too, and shifts go beyond the bits that there are */
+/* Makes bitwise operations, shifts and divisions of integers, including divisions by 0 and shifts by more than the width. */
 static Node *any_of_bits(Pool *p)
 {
     static const Op OPS_OF[] = {OP_BIT_AND, OP_BIT_OR, OP_BIT_XOR, OP_SHIFT_LEFT, OP_SHIFT_RIGHT, OP_QUOTIENT, OP_MOD};
@@ -452,7 +453,7 @@ static Node *any_of_bits(Pool *p)
     return small_whole(g, graph_binary(g, op, a, b));
 }
 
-/* a choice between whole numbers of 8 or 16 bits and floats of 16, all of them exact in either type */
+/* Chooses between integers of 8 or 16 bits and floats of 16 bits; all values are exact in both types. */
 static Node *any_narrow(Pool *p)
 {
     static const Dtype NARROW[] = {U8, I8, U16, I16};
@@ -474,7 +475,7 @@ static Node *any_narrow(Pool *p)
     return graph_where(g, test, half, other);
 }
 
-/* a table to which rows are added that a mask selects, at places of any whole type, some of them outside */
+/* Adds rows that a mask selects to a table, at indices of any integer type, some of them out of range. */
 static Node *any_masked_scatter(Pool *p)
 {
     Graph *g = p->g;

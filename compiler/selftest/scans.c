@@ -1,5 +1,5 @@
-/* scans.c: random loops: carries that begin with inputs, variables or constants, sequences, captured values, and a body of element-wise
- * operations, matmuls, reductions, views and conditions. */
+/* scans.c: make random loops. Their carries begin with inputs, variables or constants; they have sequences, captured values, and
+ * a body of element-wise operations, matmuls, reductions, views and conditions. */
 #include "compiler/selftest/cases.h"
 
 enum { MOST = 64 };
@@ -15,7 +15,7 @@ static Node *pick(const RandomLoop *l) { return l->pool[draw(l->count)]; }
 
 static void keep(RandomLoop *l, Node *n) { l->pool[l->count++] = n; }
 
-static Node *straight(const RandomLoop *l, Shape s) /* a variable whose axes are in their order */
+static Node *straight(const RandomLoop *l, Shape s) /* Makes a variable whose axes are in order. */
 {
     Node *n = new_variable(l->g, l->real, s);
     for (int i = 0; i < s.rank; i++)
@@ -23,7 +23,7 @@ static Node *straight(const RandomLoop *l, Shape s) /* a variable whose axes are
     return n;
 }
 
-/* one value, or ones and then zeros */
+/* Makes a constant of one value, or of ones followed by zeros. */
 static Node *constant(const RandomLoop *l)
 {
     double *data = NEW_ARRAY(double, l->extent);
@@ -50,7 +50,7 @@ static Node *any_step(const RandomLoop *l)
         return graph_slice(b, a, &(int64_t){l->extent - 1}, &(int64_t){l->extent}, &(int64_t){-1});
     case 4:
         return graph_where(b, graph_binary(b, OP_LT, a, other), graph_binary(b, OP_MUL, a, pick(l)), draw(2) ? other : graph_number(b, 0, l->real));
-    case 5: { /* shifted by one */
+    case 5: { /* shifts by one */
         Node *most = graph_slice(b, a, &(int64_t){0}, &(int64_t){l->extent - 1}, &(int64_t){1});
         return graph_pad(b, most, &(int64_t){1}, &(int64_t){0}, 0);
     }

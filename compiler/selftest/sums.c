@@ -1,4 +1,4 @@
-/* sums.c: sums over devices by the runtime's own code, which is in mgpuc as it is in programs. */
+/* sums.c: test all-reduces by the runtime's own code, which mgpuc contains as programs do. */
 #include "compiler/base/base.h"
 #include "compiler/selftest/sums.h"
 #include "runtime/abi/mgpu_half.h"
@@ -24,7 +24,7 @@ static void write_element(uint8_t dtype, void *to, int64_t i, double v)
     }
 }
 
-/* numbers whose sums all these types have exactly -> what is wrong, or NULL */
+/* Adds numbers whose sums all these types represent exactly; returns what is wrong, or NULL. */
 const char *test_sums(void)
 {
     static const uint8_t TYPES[] = {MGPU_F64, MGPU_F32, MGPU_BF16, MGPU_F16};

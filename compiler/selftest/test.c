@@ -1,7 +1,7 @@
 /* test.c: the test of a compiler before its first use, and its long form.
  *
- * Both take graphs that compilers have computed wrongly, and random ones. The short one takes the same few each time, the long one others
- * until its time is over, with matmuls by each instruction set of the runtime library in turn. */
+ * Both use graphs that compilers have computed wrongly, and random ones. The short form uses the same few each time. The long
+ * form makes new ones until its time is over, with matmuls by each instruction set of the runtime library in turn. */
 #include "compiler/selftest/selftest.h"
 #include "compiler/selftest/sums.h"
 #include "compiler/selftest/unit.h"
@@ -19,11 +19,11 @@ static void add_chosen(TestUnit **units, int count, bool separate)
             seed_random((uint64_t)(2 * i + t) + 1);
             add_test(units[next++ % count], format("%s in %s", CHOSEN_GRAPHS[i].name, dtype_name((Dtype)t)), CHOSEN_GRAPHS[i].make((Dtype)t), (Dtype)t, separate);
             TestUnit *u = units[(next - 1) % count];
-            u->cases[u->count - 1].tolerance = 0x1p-20; /* some sums of graphs in f64 are f32 */
+            u->cases[u->count - 1].tolerance = 0x1p-20; /* some sums of f64 graphs are in f32 */
         }
 }
 
-/* number: of the graph; every third is a loop, every second in f32 */
+/* Adds a random graph by its number: every third one is a loop, every second one is in f32. */
 static void add_random(TestUnit *u, int number, bool separate)
 {
     Dtype real = number % 2 ? F32 : F64;

@@ -1,6 +1,7 @@
-/* unit.c: cases become one text of C each unit, which the compiler makes a program of with the flags of kernels and the runtime library, as
- * it does of models. A file holds the tensors of all cases and the calls of their kernels (runtime/host/trial.h); the program makes
- * the calls there, and what is then in the file is compared with the interpreter. */
+/* unit.c: compile the cases of a unit to one program, run it, and compare the results. The compiler gets the kernels' flags, and
+ * the program is linked with the runtime library, as for models. A file holds the tensors of all cases and the calls of their
+ * kernels (runtime/host/trial.h). The program makes these calls on the mapped file; then its contents are compared with the
+ * interpreter. */
 #include "compiler/selftest/unit.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/target.h"
@@ -41,13 +42,13 @@ void unit_text(const TestUnit *u, Text *t)
 /* ---- the file of calls */
 
 typedef struct TrialFile {
-    CaseRunner runner; /* first: what it is called with */
+    CaseRunner runner; /* must be first: it is cast to a TrialFile */
     const char *path;
     char *memory;
     int64_t size, used;
     TrialCall *calls; int count;
-    const char **name;  /* by call: the case and the kernel */
-    const char *at;     /* the case whose calls are added */
+    const char **name;  /* for each call: the case and the kernel */
+    const char *at;     /* the case whose calls are being added */
     int variant;
 } TrialFile;
 
@@ -78,7 +79,7 @@ static const char *note_call(CaseRunner *runner, const Kernel *k, Trial *t)
 
 static bool open_file(TrialFile *f)
 {
-    f->size = (int64_t)1 << 30; /* what is not touched takes no room */
+    f->size = (int64_t)1 << 30; /* untouched parts take no space */
     int opened = open(f->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool good = opened >= 0 && ftruncate(opened, f->size) == 0;
     f->memory = good ? mmap(NULL, (size_t)f->size, PROT_READ | PROT_WRITE, MAP_SHARED, opened, 0) : MAP_FAILED;
@@ -98,14 +99,14 @@ static void end_calls(TrialFile *f)
 /* ---- a unit */
 
 static const int THREADS[] = {1, 3};
-enum { WAYS = 2 * COUNT(THREADS) }; /* with these threads, fused and not */
+enum { WAYS = 2 * COUNT(THREADS) }; /* with each number of threads, fused and separate */
 
-static const Phase *phase_of(const Case *c, int way) /* NULL: none in this way */
+static const Phase *phase_of(const Case *c, int way) /* NULL: there is none for this way */
 {
     return way % 2 == 0 ? c->fused : c->separate != c->fused ? c->separate : NULL;
 }
 
-/* the kernels by the program `file` -> what is wrong, or NULL; *tested: false: it could not be run */
+/* Runs the kernels of the program `file`; returns what is wrong, or NULL. *tested: whether it could be run. */
 static const char *run_unit(const TestUnit *u, const char *program, const char *path, bool *tested)
 {
     TrialFile f = {.runner = {.memory = take, .call = note_call}, .path = path, .variant = u->variant};
@@ -130,7 +131,8 @@ static const char *run_unit(const TestUnit *u, const char *program, const char *
     add_argument(&command, path);
     Text said = {0};
     int status = wrong ? 0 : tool_says(&command, &said);
-    if (status < 0 || (status > 0 && head->begun == 0)) { /* of another processor, from a folder where nothing may be run, with a library that is missing */
+    /* another processor's, or nothing may be executed in its folder, or a library is missing */
+    if (status < 0 || (status > 0 && head->begun == 0)) {
         *tested = false;
         wrong = status < 0 ? format("the program that it makes cannot be run: %s", strerror(errno)) : "the program that it makes cannot be run";
     } else if (status > 0) {
