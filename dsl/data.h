@@ -12,7 +12,7 @@ typedef enum ArgumentKind {
     ARGUMENT_COUNT,   /* a whole number above 0 */
     ARGUMENT_SHARE,   /* a number from 0 to 1 */
     ARGUMENT_NUMBER,
-    ARGUMENT_SIZE,    /* of a picture: one number of pixels, or [height, width] */
+    ARGUMENT_SIZE,    /* size of a picture: number of pixels of both sides, or [height, width] */
     ARGUMENT_RANGE,   /* two numbers above 0 in ascending order */
     ARGUMENT_SWITCH,  /* true or false */
     ARGUMENT_TYPE,    /* an element type listed in `choices` */
@@ -24,7 +24,7 @@ typedef struct Parameter {
     const char *name;
     ArgumentKind kind;
     const char *choices; /* separated by blanks; NULL if there are none */
-    const char *later;   /* those choices that are not implemented yet */
+    const char *later;   /* choices that are not implemented yet */
 } Parameter;
 
 enum { MOST_PARAMETERS = 12 };

@@ -32,7 +32,7 @@ typedef enum ValueKind {
     VALUE_WEIGHTED, /* node and its weight, a float of the same shape */
     VALUE_RESULTS,  /* items = several results of a call; where one value is needed, it is the first */
     VALUE_SOURCE,   /* samples of a data block */
-    VALUE_BROKEN,   /* of a name whose statement has failed: reading it gives up silently */
+    VALUE_BROKEN,   /* a name whose statement has failed: reading it gives up silently */
 } ValueKind;
 struct Value {
     ValueKind kind;
@@ -67,7 +67,7 @@ double number_of(const Value *);     /* expects a VALUE_NUMBER */
 double exact_number(const Place *, const Value *); /* takes a VALUE_NUMBER or VALUE_BOOL; an error if no double represents it */
 bool has_tensor(const Value *);      /* true if the value or a list below it has a tensor */
 const char *value_describe(const Value *); /* for messages: "the number 3", "a list", "a tensor [3, 4]" */
-const char *value_print(const Value *);    /* as it is appended to a string and shown in messages: 3, 0.5, abc, [1, 2] */
+const char *value_print(const Value *);    /* text for strings and messages: 3, 0.5, abc, [1, 2] */
 Value *first_of(Value *);            /* the first of several results, else the value itself */
 
 /* Computes on numbers, strings, lists and quantities. Returns NULL if an operand is a tensor or no rule applies. */
@@ -120,7 +120,7 @@ struct Instance {
     Map numbers;             /* layer -> (intptr) number of calls; used if `names` is the instance itself */
     Map variables;           /* declared name and loop iterations -> (intptr) 1 + index of the model's variable */
     int row;                 /* in the layer table; -1 if it has no row */
-    bool owns;               /* it declares a weight or state itself */
+    bool owns;               /* declares a weight or state itself */
     bool shown;              /* called in the model's own text: has a row even without weights */
 };
 
@@ -195,10 +195,10 @@ struct Elaborator {
     bool in_optimizer;       /* an optimizer's layer is being run for variable `owner` */
     int owner;
     bool quiet;              /* no warnings: the train block's trial run */
-    Map warned;              /* what has been reported, with its place: each is reported once */
-    Act *acts;               /* of the current pass */
+    Map warned;              /* reported warnings, with their places; each is reported once */
+    Act *acts;               /* results of softmax or sigmoid in the current pass */
     int act_count;
-    FlatDense *flat_denses;  /* of the training pass */
+    FlatDense *flat_denses;  /* dense layers of flattened pictures, in the training pass */
     int flat_dense_count;
     const char *data_later;  /* set if the current reader or stage needs something that is not implemented yet; else NULL */
     bool valid_later;        /* the data set `valid` needs something that is not implemented yet */
@@ -212,9 +212,9 @@ struct Elaborator {
 
     Instance *root;
     Map variable_names;      /* name -> Place; checks that names are unique */
-    Map random_paths;        /* of the current pass: path -> (intptr) uses */
+    Map random_paths;        /* path -> (intptr) uses in the current pass */
     const char *init_name;   /* the variable whose initializer is being run */
-    Map result_names;        /* of the current pass: "loss name" -> Place; also counts results in loops */
+    Map result_names;        /* "loss name" -> Place in the current pass; also counts results in loops */
     Map updates;             /* variable -> index of its ROLE_UPDATE among the results of train */
     Deferred *deferred;      /* updates of the body that is being built */
     int deferred_count;
@@ -228,7 +228,7 @@ struct Elaborator {
     Map train_settings;      /* name -> TrainSetting */
     Rule *rules;
     int rule_count;
-    Value *file_value;       /* of the file(...) call in the current initializer, or NULL */
+    Value *file_value;       /* value of the file(...) call in the current initializer, or NULL */
     const char *file_path;
     int64_t batch;           /* 0 if it is not known yet */
     double text_batch;       /* the file's batch if --set overrides it; else 0 */
@@ -294,14 +294,14 @@ void warn_of_log(Elaborator *, const Layer *, Value *const *values, const Place 
 void warn_of_picture(Elaborator *, const Value *result, const Place *);
 void note_act(Elaborator *, const Layer *, const Value *result);
 void warn_of_lost_weights(Elaborator *);
-void warn_of_channel_order(Elaborator *); /* of those files of initial values that exist */
+void warn_of_channel_order(Elaborator *); /* checks the files of initial values that exist */
 
 /* ---- patterns.c */
 typedef struct Reached {     /* the combined rules for one weight */
     Node *lr, *decay;        /* NULL if no rule sets it */
     const Place *decay_at;   /* place of the rule that sets it, or NULL */
     const Value *optimizer;  /* NULL if no rule sets it */
-    int clip;                /* as in Variable.clip */
+    int clip;                /* see Variable.clip */
     bool frozen;
     const Rule *init;        /* the rule that sets `init`, or NULL */
     int below;               /* length of the name up to the end of what `pattern` matches */
@@ -343,7 +343,7 @@ Value *eval_binary(Elaborator *, const Place *, const char *op, Value *a, Value 
 Value *eval_word(Elaborator *, const Tree *);                  /* evaluates --set text, where an unknown word is a string */
 const char *take_set(Elaborator *, const char *key);           /* uses up --set KEY; NULL if it is not given */
 Value *find_name(Elaborator *, const char *name);              /* resolves any name; NULL if it is unknown */
-Value *eval_callee(Elaborator *, const Tree *);                /* what stands before '(' or after |> */
+Value *eval_callee(Elaborator *, const Tree *);                /* evaluates what stands before '(' or after |> */
 Arguments eval_arguments(Elaborator *, const Tree *args);
 /* Maps arguments to parameters by position and name. result[i] is NULL if parameter i was not given. */
 void bind_arguments(const char *layer, const char *const *names, int count, Arguments, Value *piped, const Place *at, Value **result,

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 12000 }; /* of eval: 200 nested calls of layers with deep expressions must not overflow the stack */
+enum { MAX_DEPTH = 12000 }; /* nesting of eval: 200 nested calls of layers with deep expressions must not overflow the stack */
 
 /* ---- literals */
 

@@ -336,7 +336,7 @@ static void align(Formatter *l)
 /* ---- lines */
 
 typedef struct Context { /* an open bracket or block, or the file */
-    int column;  /* where the elements of a bracket begin; -1 if it is no bracket */
+    int column;  /* column of the first element of a bracket; -1 if it is no bracket */
     int base;    /* indentation of the line that opens it, or of the statement */
     int pipe;    /* column of the element's first arrow; -1 if there is none */
     int choices; /* number of open conditional expressions when the element began */
@@ -347,7 +347,7 @@ typedef struct Pen {
     int depth;
     int *choice, choices; /* columns of the `if` of each open conditional expression */
     int chain;            /* column of the `if` whose `else` was printed last; in `else if` the next `if` inherits it */
-    int indent;           /* of the current line */
+    int indent;           /* indentation of the current line */
 } Pen;
 
 static void new_element(Pen *p, Context *c)

@@ -19,15 +19,15 @@ typedef struct Carry {   /* a tensor that may be carried */
     const Value *before;
     Node *arg;
     Node *next;          /* NULL if it is not carried */
-    bool number;         /* it begins as a number, true or false */
-    bool constant;       /* it begins as a constant tensor, such as zeros([n]), and takes the type that the body gives it */
+    bool number;         /* the initial value is a number, true or false */
+    bool constant; /* the initial value is a constant tensor, such as zeros([n]), which takes the type that the body gives it */
 } Carry;
 
 typedef struct Guess { Dtype dtype; bool sharded; } Guess; /* properties of a carry */
 
 typedef struct Pending { /* a value that becomes a result of the node */
     Value *value;        /* where to store it: VALUE_TENSOR or VALUE_WEIGHTED */
-    bool weight;         /* it is the weight of `value` */
+    bool weight;         /* the value is the weight of `value` */
     int carry, stack;    /* index of the carry or of the stack; the other is -1 */
     bool last;           /* only the last element of the stack */
 } Pending;

@@ -370,7 +370,7 @@ typedef struct Ahead {
     Job job;
     int64_t *index;
     uint8_t **to;
-    int64_t taken; /* how many of them have been requested */
+    int64_t taken; /* number of samples requested */
     int readers;   /* threads that copy from it */
 } Ahead;
 

@@ -14,7 +14,7 @@ typedef struct Field {
 typedef struct Parser {
     const char *where, *path; /* prefixes of messages */
     const char *at, *end;
-    Inflow *inflow; /* where the text comes from; NULL if `at` to `end` is all of it */
+    Inflow *inflow; /* source of the text; NULL if `at` to `end` is all of it */
     bool more;      /* text that has not been read yet may follow */
     char awaited;   /* an incomplete row needs this character: a line end or a quote */
     char **complaint; /* receives what is wrong with a row; see mgpu_complain */
@@ -23,7 +23,7 @@ typedef struct Parser {
     mgpu_option missing; /* texts that mean a missing value */
     bool skip;              /* skip bad rows */
     int64_t line;           /* line number of `at` */
-    const char *row;        /* where the last row begins */
+    const char *row;        /* start of the last row */
     int64_t row_line;       /* line number of that row */
     Field *fields;
     int field_count;

@@ -139,7 +139,7 @@ const char *mgpu_compressed_by(const uint8_t *data, int64_t bytes); /* "compress
 typedef struct Strided {
     int rank;
     int64_t extent[MGPU_MAX_RANK + 1], stride[MGPU_MAX_RANK + 1], at[MGPU_MAX_RANK + 1];
-    int64_t offset; /* of the current element, in the unit of the strides */
+    int64_t offset; /* offset of the current element, in the unit of the strides */
 } Strided;
 void mgpu_strided_begin(Strided *, int64_t element); /* index in row-major order */
 void mgpu_strided_next(Strided *);

@@ -9,7 +9,7 @@
  * defines readers and stages */
 typedef struct Array {         /* the data of a file: samples of one shape, in native byte order */
     uint8_t dtype;
-    int rank;                  /* of one sample */
+    int rank;                  /* rank of one sample */
     int64_t extent[MGPU_MAX_RANK];
     int64_t samples, sample_bytes;
     const uint8_t *data;       /* unaligned */

@@ -73,7 +73,7 @@ struct Vocabulary {
         FIRST_KEPT,
         FIRST_STRIPPED,
         FIRST_WITHOUT_BLANKS
-    } first;            /* what becomes of a text's leading blanks in decoding */
+    } first;            /* what decoding does with a text's leading blanks */
     char *prefix;       /* WORDPIECE: begins tokens that do not begin a word */
     bool cleans_up;     /* WORDPIECE: decoding drops blanks before punctuation */
     int64_t longest_word, longest_token; /* in characters, for WORDPIECE; in bytes */

@@ -17,7 +17,7 @@ typedef struct Windows {
     char *path;
     const char *unit; /* "token" */
     FileBytes file;
-    Array array;         /* of a .npy file, which is used instead of `file` */
+    Array array;         /* array of a .npy file, which is used instead of `file` */
     const uint8_t *data; /* elements */
     void *decoded;       /* NULL if data is in the file */
     uint8_t dtype;
@@ -50,7 +50,7 @@ static void describe_windows(const Stream *s, int64_t sample, int column, char *
 static void count_windows(Stream *s)
 {
     const Windows *w = s->state;
-    int64_t places = w->end - w->begin - w->length; /* that a window may begin at, followed by one element */
+    int64_t places = w->end - w->begin - w->length; /* places where a window with one more element fits */
     if (places < 1)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld %ss%s are too few for one window of %lld and the %s after it", s->where, w->path,
                   (long long)(w->end - w->begin), w->unit, w->end - w->begin < w->count ? " of this part" : "",

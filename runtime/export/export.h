@@ -17,11 +17,11 @@ typedef struct Export {
     const mgpu_program *program;
     const Options *options;
     const char *path;   /* the file or folder to write */
-    Snapshot *snapshot; /* of the weights that `predict` would use */
+    Snapshot *snapshot; /* the weights that `predict` would use */
     TensorView weights; /* the model's weights and the variables to read for them: an average replaces its variable */
     Categories *categories; /* the words of classes */
     ExportFact *facts;
-    int fact_count; /* what users of the model must know and the graph does not contain */
+    int fact_count; /* facts that users of the model need and the graph does not contain */
 } Export;
 
 /* What the compiler has generated for a format. */

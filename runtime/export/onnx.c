@@ -23,7 +23,7 @@ enum {
     TENSOR_EXTERNAL = 13,
     TENSOR_PLACE = 14
 };
-static const int64_t ALIGNED = 4096; /* of external data: ONNX asks for pages */
+static const int64_t ALIGNED = 4096; /* alignment of external data, for which ONNX recommends pages */
 
 static int64_t most_bytes(void)
 {

@@ -154,7 +154,7 @@ mgpu_model *mgpu_model_open(const mgpu_program *p, const char *weights, int thre
     m->options = options_of(p, weights, threads);
     pthread_mutex_init(&m->lock, NULL);
     if (mgpu_context_call(&m->context, open_model, m)) {
-        m->options.init = NULL; /* it belongs to the caller */
+        m->options.init = NULL; /* belongs to the caller */
         return m;
     }
     fail(m->context.error);

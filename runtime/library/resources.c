@@ -62,7 +62,7 @@ static size_t place_of(const struct Resources *r, uintptr_t key)
     return (size_t)((key >> 4) * 0x9e3779b97f4a7c15u >> 20) & (r->room - 1);
 }
 
-static size_t find(const struct Resources *r, uintptr_t key) /* its slot, or the free slot for it */
+static size_t find(const struct Resources *r, uintptr_t key) /* returns the key's slot, or a free slot for it */
 {
     size_t at = place_of(r, key);
     while (r->set[at] && r->set[at] != key)

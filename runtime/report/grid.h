@@ -10,7 +10,7 @@ enum { MGPU_ROUNDS = 3 };
 typedef struct GridRow {
     bool weak;
     int devices;
-    int64_t batch;              /* of all devices */
+    int64_t batch;              /* batch of all devices together */
     double ms[MGPU_ROUNDS];     /* times of a step: the median of each round; sorted by mgpu_grid_end */
     double predicted_ms;        /* 0 if there is no prediction */
     const char *from;           /* source of the prediction, or NULL */

@@ -13,7 +13,7 @@ typedef struct PageLayer { const char *path, *shape; int64_t parameters; int lin
 typedef struct Page {
     const char *title, *about;          /* about: a line below the title */
     const char *from;                   /* source of the predictions, or NULL */
-    const View *view; /* of the plan to show; NULL: there is no model, and the members up to `predicted` are ignored */
+    const View *view; /* the plan to show; NULL: there is no model, and the members up to `predicted` are ignored */
     const View *accumulating, *prologue; /* with micro-batches: the phases of all but the last, and of the prologue; else NULL */
     const Table *summary;               /* a row for each plan */
     const char **advice; int advice_count;
@@ -21,7 +21,7 @@ typedef struct Page {
     const PageLayer *layers; int layer_count;
     const char *predicted;              /* a timeline, or NULL for that of the schedule (one isolated step) */
     const char *measured;               /* a timeline of ./train --trace, or NULL */
-    const char *measured_kind;          /* its kind and number of devices and its batch; 0 if unknown */
+    const char *measured_kind;          /* kind and number of devices, and batch, of the measurement; 0 if unknown */
     int64_t measured_devices, measured_batch;
     RunLog **runs; int run_count;
 } Page;

@@ -9,7 +9,7 @@ typedef struct PlotLine {
     const double *x, *y; int count; /* values that are not finite or exceed 1e300 are skipped */
     int colour;                 /* index into the palette of the legend */
     bool points, dashed;        /* points: a marker at each value */
-    double radius;              /* of markers; 0: default */
+    double radius;              /* radius of markers; 0: default */
     const char *tip;            /* tooltip of markers, or NULL */
 } PlotLine;
 typedef struct Plot {

@@ -59,7 +59,7 @@ static double peak_memory(void)
 
 typedef struct Result {
     const mgpu_plan *plan;
-    double ms[3];              /* of a step: minimum, median, maximum */
+    double ms[3];              /* time of a step: minimum, median, maximum */
     int64_t steps, untimed;    /* untimed: steps before the measured ones */
     double first_s, peak_mib;
     int64_t arena, besides;    /* bytes of all devices; besides: of transfers and libraries */

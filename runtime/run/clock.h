@@ -6,7 +6,7 @@
 
 typedef struct StepClock StepClock;
 typedef struct EpochTimes {    /* medians over the last steps of an epoch in milliseconds; NaN if unknown */
-    double step, computing;    /* of the device that computes longest */
+    double step, computing;    /* times of the device that computes longest */
     double input;              /* wait of the device that waits longest for its samples */
     double communication;      /* wait in transfers of the device that waits least, since the others wait for it */
     char bound[24];            /* what most of the step is spent on, in the words of `mgpuc plan`; "" if unknown */
@@ -21,5 +21,5 @@ void mgpu_clock_add(StepClock *, const Work *);        /* a micro-batch of the s
  * since one process cannot tell a slow link from a late peer. */
 bool mgpu_clock_step(StepClock *, double seconds, Notice *);
 bool mgpu_clock_links(StepClock *, Notice *);          /* reports slow links once, if no process is slow */
-EpochTimes mgpu_clock_epoch(StepClock *);              /* of the steps since the last call */
+EpochTimes mgpu_clock_epoch(StepClock *);              /* medians of the steps since the last call */
 #endif

@@ -51,7 +51,7 @@ static void judge_step(Run *run, int64_t step, double loss, double norm, double 
 /* Warns of a resumed run of another length: a schedule that depends on the fraction of steps done jumps. */
 static void compare_rate(Run *run, int64_t step)
 {
-    static const double MUCH = 1.1; /* from one step to the next */
+    static const double MUCH = 1.1; /* ratio of successive steps */
     double before = run->at.lr, low = fmin(run->lr, before), high = fmax(run->lr, before);
     if (run->steps_before && before > 0 && high > MUCH * low)
         mgpu_report_note(run->reporter,

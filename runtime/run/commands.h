@@ -56,7 +56,7 @@ typedef struct EpochReport {           /* a row of the table */
     Evaluation train, valid;           /* split NULL: none */
     EpochTimes times;
     const mgpu_prediction *predicted;
-    HostTimes *hosts; int host_count;  /* of several processes, by name; else empty */
+    HostTimes *hosts; int host_count;  /* times of several processes, by host name; else empty */
     int slowest;                       /* the rank that computes longest */
 } EpochReport;
 /* Epochs count from 1. The log of a resumed run is continued; others are overwritten. */
@@ -66,7 +66,7 @@ void mgpu_report_flush(Reporter *);    /* the buffered output */
 int mgpu_screen_lost(const Reporter *); /* SIGPIPE, SIGXFSZ: why stdout cannot be written any more; else 0 */
 void mgpu_print_policy(const mgpu_program *); /* names --plan if mgpuc was given one */
 void mgpu_report_start(Reporter *, const StartReport *);
-struct Events *mgpu_report_events(const Reporter *); /* of --tensorboard; may be NULL */
+struct Events *mgpu_report_events(const Reporter *); /* the files of --tensorboard, or NULL */
 void mgpu_report_resume(Reporter *);   /* steps begin (again): the time before belongs to no step */
 void mgpu_report_step(Reporter *, const StepReport *);
 /* evaluate.c: "nan", "inf" or "-inf" if the loss is one of these; NULL if it is a number or not reported */
@@ -78,7 +78,7 @@ void mgpu_report_epoch(Reporter *, const EpochReport *);
 typedef struct SaveTimes { double write_s, stall_s; } SaveTimes; /* write_s: of the save; stall_s: of the run */
 void mgpu_report_checkpoint(Reporter *, const char *folder, int64_t step, int64_t epoch, const SaveTimes *);
 void mgpu_report_warning(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3);
-void mgpu_report_notice(Reporter *, const char *kind, const char *text); /* what the run has found about itself */
+void mgpu_report_notice(Reporter *, const char *kind, const char *text); /* reports what the run has found about itself */
 void mgpu_report_note(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3); /* prints a line to stderr */
 void mgpu_report_end(Reporter *, int64_t step, int64_t epoch, int status, const char *reason);
 double mgpu_report_value(const char *const *names, const double *values, int count, const char *name); /* NaN if it is missing */

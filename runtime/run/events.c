@@ -41,7 +41,7 @@ typedef struct Message { uint8_t bytes[MOST_BYTES]; size_t length; } Message;
 /* ---- checksums */
 static void make_table(uint32_t *table)
 {
-    const uint32_t CASTAGNOLI = 0x82f63b78;    /* its bits in reverse order */
+    const uint32_t CASTAGNOLI = 0x82f63b78;    /* the polynomial with its bits reversed */
     for (uint32_t i = 0; i < 256; i++) {
         table[i] = i;
         for (int bit = 0; bit < 8; bit++)

@@ -20,14 +20,14 @@
 
 enum { ELEMENTS = 4 };              /* compared elements of a weight */
 static const double STEPS[] = {1e-3, 1e-4, 1e-5};
-static const double TOLERANCE = 1e-4; /* of the relative difference */
+static const double TOLERANCE = 1e-4; /* limit of the relative difference */
 static const double ROUNDING = 1e-13; /* relative to the loss: smaller differences of losses may be rounding */
 
 typedef struct Check {
     Feed feed;
     Dataset train;                  /* samples 0: there is no data, and random values are used */
-    double loss;                    /* of the last collected step */
-    uint8_t *state;                 /* of all variables, before the step */
+    double loss;                    /* loss of the last collected step */
+    uint8_t *state;                 /* values of all variables before the step */
 } Check;
 
 static void collect(void *context, const Work *work)

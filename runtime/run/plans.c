@@ -1,4 +1,4 @@
-/* plans.c: the plans of a program whose images have been read: what the engine runs. */
+/* plans.c: unpacks the images of a program's plans, for the engine. */
 #include "runtime/base/options.h"
 #include "runtime/run/commands.h"
 #include "runtime/schedule/schedule.h"
@@ -7,12 +7,12 @@
 #include <string.h>
 
 typedef struct OpenPlan {
-    const mgpu_plan *of; /* in the program's table */
+    const mgpu_plan *of; /* entry of the program's table */
     mgpu_plan plan;
     struct OpenPlan *before;
 } OpenPlan;
 typedef struct OpenPlans {
-    mgpu_block *memory; /* of all of them */
+    mgpu_block *memory; /* memory of all plans */
     OpenPlan *last;
 } OpenPlans;
 
@@ -44,7 +44,7 @@ static int count_variables(const Schedule *s)
     return count;
 }
 
-/* a device has one arena for all phases, and its variables have one place in it */
+/* All phases share a device's arena, in which a variable has one place. */
 static mgpu_device *list_devices(const Schedule *s, const mgpu_plan *plan, mgpu_reader *r)
 {
     mgpu_device *devices = r->allocate(r->memory, (size_t)s->devices * sizeof *devices);
@@ -67,7 +67,7 @@ static mgpu_device *list_devices(const Schedule *s, const mgpu_plan *plan, mgpu_
     return devices;
 }
 
-/* what has no layer has "". in_one_memory: there is one way to transfer, whatever the schedule says */
+/* Replaces missing layers and roles by "". in_one_memory: there is only one way to transfer, whatever the schedule says. */
 static void settle_phase(PhaseSchedule *p, int devices, bool in_one_memory)
 {
     for (int d = 0; d < devices; d++)

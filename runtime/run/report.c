@@ -23,7 +23,7 @@
 
 static const double LIVE_EVERY_S = 0.1, LINE_EVERY_S = 10;
 enum { LOG_VERSION = 2 }; /* docs/logs.md */
-enum { MOST_COLUMNS = 8 }; /* of a metric in the table; metrics with more elements are only in the log */
+enum { MOST_COLUMNS = 8 }; /* columns of a metric in the table; metrics with more elements are only in the log */
 
 struct Reporter {
     FILE *log; /* memory stream for the current event, in log_line; NULL: there is no log, or it cannot be written any more */
@@ -36,11 +36,11 @@ struct Reporter {
     bool terminal, live;       /* live: the last line will be overwritten */
     double began, printed_at;  /* start of the run; time of the last progress */
     double happened;           /* time of the current event */
-    double last_finish;        /* of the previous step */
+    double last_finish;        /* end of the previous step */
     double epoch_seconds; int64_t epoch_samples; /* since the last row */
     double rate, waiting;      /* samples/s; fraction of a step in which devices wait; smoothed */
-    Events *events;            /* of --tensorboard, or NULL */
-    char *header;              /* of the table, as printed last */
+    Events *events;            /* the files of --tensorboard, or NULL */
+    char *header;              /* header of the table as last printed */
 };
 
 double mgpu_report_value(const char *const *names, const double *values, int count, const char *name)

@@ -17,7 +17,7 @@ typedef struct Rows {
     const mgpu_program *program;
     const Options *options;
     Grid grid;
-    const mgpu_plan **plans;    /* of each row */
+    const mgpu_plan **plans;    /* plan of each row */
     const mgpu_plan **counts; int count; /* the plans of --devices in their order */
     bool left_out;              /* some rows have other batches than the program */
 } Rows;

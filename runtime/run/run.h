@@ -20,7 +20,7 @@ typedef struct KeptState {
     double setting[MGPU_MAX_SETTINGS], when;
     Progress at;
 } KeptState;
-typedef struct Rates { int64_t step; double setting[MGPU_MAX_SETTINGS]; } Rates; /* of plateaus, from this step on */
+typedef struct Rates { int64_t step; double setting[MGPU_MAX_SETTINGS]; } Rates; /* settings of plateaus, from this step on */
 
 typedef struct Numbers { double *values; const mgpu_phase *phase; } Numbers; /* the last report of a kind; phase NULL: none */
 
@@ -33,24 +33,24 @@ typedef struct Run {
     Engine *engine;
     Reporter *reporter;
     Feed feed;
-    double setting[MGPU_MAX_SETTINGS]; /* of the options and plateaus */
+    double setting[MGPU_MAX_SETTINGS]; /* current values, from the options and plateaus */
     Dataset train, valid;          /* valid.samples 0: there is none */
     Categories *categories;
-    int64_t *order;                /* of the samples in an epoch */
+    int64_t *order;                /* order of the samples in an epoch */
     int64_t ordered;               /* the epoch of `order`; -1: none */
     Pace pace;
     int64_t steps_per_epoch, total_steps;
     mgpu_quantity validate, save, patience;
     int64_t keep;
     int64_t audit;                 /* MGPU_AUDIT: interval in steps of comparing the devices' variables; 0: never */
-    Progress at;                   /* of the last posted step; loss_* and skipped: of the last collected one */
+    Progress at;                   /* the last posted step; loss_* and skipped: the last collected one */
     Numbers train_report, eval_report;
     double lr, last_finish;
-    double began, validated_at, saved_at; /* from mgpu_seconds */
+    double began, validated_at, saved_at; /* times by mgpu_seconds */
     bool warned, slow_rank_said;
     int slow_rank;                 /* 1 + the rank that others waited for in the previous row; 0: none */
-    Trace *trace;                  /* of --trace; NULL if there is none or it has been written */
-    char *folder;                  /* to save in; NULL: nowhere */
+    Trace *trace;                  /* the trace of --trace; NULL if there is none or it has been written */
+    char *folder;                  /* folder for saves; NULL: none */
     SaveFolder *saves;             /* that folder, locked */
     Saved *from;                   /* the save that the run resumes from, or NULL */
     SaveOrigin origin;
@@ -76,7 +76,7 @@ typedef struct Run {
     int64_t bad_validations, bad_validation; /* number of those whose loss was not finite; step of the first */
     int64_t begun_at, begun_skipped; /* step and skipped steps when this process began */
     int64_t steps_before;          /* planned steps of the run that is resumed, if different; else 0 */
-    double first_loss;             /* of step 1; NaN if unknown */
+    double first_loss;             /* loss of step 1; NaN if unknown */
     double early_loss, last_loss;  /* mean losses of the first and last epoch rows; NaN if unknown */
     int64_t early_step;            /* step of the first row */
     char *failure;                 /* why the run stops: numbers are not finite, or saving failed; else NULL */
@@ -103,8 +103,8 @@ void mgpu_run_begin_at(Run *, const Progress *at, const Saved *from);
 void mgpu_run_find_folder(Run *);          /* exits if it has another run or is locked */
 void mgpu_run_open_saved(Run *);           /* opens the save of --resume */
 void mgpu_run_open_folder(Run *);          /* opens the folder to save in */
-void mgpu_run_set_origin(Run *);           /* of open data */
-void mgpu_run_take_fingerprints(Run *);     /* of open data, for the origin */
+void mgpu_run_set_origin(Run *);           /* sets `origin` from open data */
+void mgpu_run_take_fingerprints(Run *);     /* fingerprints open data for the origin */
 void mgpu_run_compare_origin(Run *);       /* reports differences from the run that is resumed */
 void mgpu_run_compare_model(Run *);           /* the same, after its weights are loaded */
 /* Saves a drained engine, unless weights are not finite. last: the run ends here. */
@@ -121,7 +121,7 @@ void mgpu_run_close_folder(Run *);
 void mgpu_run_watch(Run *);                /* signals are requests from here on */
 void mgpu_run_unwatch(Run *);
 void mgpu_run_compare_times(Run *, EpochReport *); /* ranks.c: collective call */
-void mgpu_run_obeyed(const Run *);         /* of several processes: reports that the last step has been finished */
+void mgpu_run_obeyed(const Run *);         /* with several processes: reports that the last step is done */
 int mgpu_run_signal(Run *);                /* the signal that asks to stop, or SIGPIPE, SIGXFSZ if stdout is lost; 0: none */
 
 /* ---- trace.c */
@@ -135,7 +135,7 @@ void mgpu_run_choose_audit(Run *);         /* reads MGPU_AUDIT */
 bool mgpu_run_audit_due(const Run *);
 bool mgpu_run_histograms_due(const Run *);
 void mgpu_run_histograms(Run *);           /* histograms.c: of a drained engine */
-void mgpu_run_audit(Run *);                /* of a drained engine: devices that differ are a failure */
+void mgpu_run_audit(Run *);                /* fails if variables of a drained engine differ between devices */
 
 /* ---- same.c */
 void mgpu_run_compare_data(Run *);         /* after fingerprints are taken */

@@ -9,8 +9,8 @@
 typedef struct TextCode { /* the set of elements */
     const mgpu_input *input;
     bool numbers;            /* the text is token numbers, since there is no vocabulary */
-    const Words *characters; /* of each class; NULL: texts are digits of numbers */
-    Vocabulary *vocabulary;  /* of text and tokens */
+    const Words *characters; /* the text of each class; NULL: texts are digits of numbers */
+    Vocabulary *vocabulary;  /* the vocabulary of text and tokens */
 } TextCode;
 typedef struct Elements {
     int64_t *of, count;

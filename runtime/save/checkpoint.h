@@ -39,8 +39,8 @@ typedef struct Progress {              /* the state of a run: run.json */
     int64_t epoch, position;           /* samples of the epoch that have been used */
     uint64_t seed;
     int64_t batch;
-    double loss_sum, loss_samples;     /* of the epoch, for its row of the table */
-    double lr;                         /* of the last step; 0 if unknown */
+    double loss_sum, loss_samples;     /* sums over the epoch, for its row of the table */
+    double lr;                         /* learning rate of the last step; 0 if unknown */
     int64_t skipped;                   /* number of steps without an update */
     int64_t validated;                 /* step of the last validation */
     Watched best, plateau[MGPU_MAX_SETTINGS];
@@ -67,7 +67,7 @@ typedef struct Course { int64_t total_steps, steps_per_epoch; uint64_t seed; boo
 Course mgpu_read_course(const Saved *);                     /* the save may be incomplete */
 int mgpu_read_told(const Saved *, char ***told);            /* returns the count; the caller frees */
 void mgpu_load_checkpoint(const mgpu_program *, const mgpu_plan *, Engine *, const Progress *, const Saved *);
-void mgpu_load_categories(Categories *, const char *path);  /* from a file of weights, if it has word tables */
+void mgpu_load_categories(Categories *, const char *path);  /* reads word tables from a file of weights, if it has them */
 void mgpu_take_categories(Categories *, const TensorFile *); /* the same */
 void mgpu_load_saved_categories(Categories *, const Saved *);
 #endif

@@ -82,10 +82,10 @@ void mgpu_clean_folder(SaveFolder *, const char *path); /* removes saves other t
 /* ---- save/read.c */
 struct Saved { /* An intact save whose files are open, so that they stay readable if a run removes them. */
     char *folder;                      /* as given by the user */
-    char *path;                        /* of the save */
+    char *path;                        /* path of the save */
     char *name[SAVED_FILES];           /* paths of its files, for messages */
     int file[SAVED_FILES];             /* descriptors; -1 if it has no such file */
-    bool sealed;                       /* it has a manifest; otherwise it is of the layout without manifests */
+    bool sealed;                       /* has a manifest; otherwise the layout without manifests */
     bool older;                        /* the newest save is damaged, and this one is older */
     bool uncounted;                    /* intact, but `current` does not name it */
     Manifest manifest;

@@ -44,7 +44,7 @@ static void complete(View *v, DeviceSchedule *all, int device, mgpu_reader *r)
         d->first = own.first;
         d->share = own.share;
         d->capacity = own.capacity;
-    } else if (!d->op_names) { /* of an image */
+    } else if (!d->op_names) { /* the schedule comes from an image */
         d->op_names = r->allocate(r->memory, sizeof *d->op_names);
         d->buffer_names = r->allocate(r->memory, sizeof *d->buffer_names);
         for (int i = 0; i < d->op_count; i++)
@@ -86,7 +86,7 @@ void mgpu_view_free(View *v)
     free(v);
 }
 
-/* ---- questions */
+/* ---- queries */
 int mgpu_view_find_op(const ViewDevice *d, const char *text) { return mgpu_name_number(d->op_names, text); }
 
 int mgpu_view_find_buffer(const ViewDevice *d, const char *text) { return mgpu_name_number(d->buffer_names, text); }

@@ -1,7 +1,7 @@
-/* view.h: a schedule as people read it: a page, a layer, an operation, a timeline; two schedules compared.
+/* view.h: shows a schedule as a page, a layer, an operation or a timeline, and compares two schedules.
  *
- * In: the text (docs/schedule.md) of a file, whose head may have comments with what is predicted, or the image of a program. Out: text.
- * mgpuc and its programs share this: nothing here knows more than the text says. */
+ * In: the text of a file (docs/schedule.md), whose header comments may contain predictions, or the image of a program. Out: text.
+ * mgpuc and its programs share this code, which uses only what the text contains. */
 #ifndef MGPU_VIEW_H
 #define MGPU_VIEW_H
 
@@ -11,32 +11,32 @@ typedef struct ViewRequest {
     const char *phase, *op, *layer, *at; /* NULL: not given; phase: train.full, else the first */
     int device;                     /* -1: not given */
     bool full, page, timeline;
-    int width;                      /* of lines; 0: that of the terminal, else 80 */
+    int width;                      /* width of lines; 0: that of the terminal, else 80 */
     bool colour;
 } ViewRequest;
 
 typedef struct ViewSource {
     const char *text;
     const uint64_t *image;
-} ViewSource; /* a schedule: a file's text, or, text NULL, a program's image */
+} ViewSource; /* the text of a file; or, if that is NULL, the image of a program */
 
-int mgpu_view_device(const char *text);              /* of --device; fails with status 2 */
-bool mgpu_view_is_file(const ViewRequest *, FILE *); /* the text itself is asked for */
-/* the text itself, where it is asked for or standard output is no terminal and nothing is; else what is asked for, or the page */
+int mgpu_view_device(const char *text);              /* parses --device; fails with status 2 */
+bool mgpu_view_is_file(const ViewRequest *, FILE *); /* Returns whether the output is the schedule's text. */
+/* Prints the schedule's text if requested, or if nothing is and the output is no terminal; else the views, or the page. */
 void mgpu_view_print(const ViewSource *, const ViewRequest *, FILE *);
 void mgpu_view_diff(const char *a, const char *b, const char *phase, FILE *); /* phase: as mgpu_view_read takes it */
 
 /* ---- read.c */
 typedef DeviceSchedule ViewDevice; /* strings that are not given are "", not NULL */
 typedef struct View {               /* one phase of a schedule */
-    mgpu_block *memory;      /* of all that it has */
+    mgpu_block *memory;      /* all memory of the view */
     const Schedule *schedule;
     const StepRecord *step;         /* the prediction */
     const PhaseSchedule *phase;
     const ViewDevice *devices;
     double end_us;                  /* end of the last operation */
 } View;
-/* phase NULL: train.full, of what only predicts predict.full, else the first. Fails if there is none of that name */
+/* Reads a phase; NULL: train.full, in a schedule that only predicts predict.full, else the first. Fails if it does not exist. */
 View *mgpu_view_read(const ViewSource *, const char *phase);
 bool mgpu_view_is_step(const View *,
                        bool partial); /* the prediction is for this phase, which is full, or with `partial` may be partial */
@@ -47,10 +47,10 @@ const LaneUse *mgpu_view_use(const View *, int device, Lane); /* NULL if not pre
 bool mgpu_view_has_layer(const char *name, const char *layer); /* true for "layer3.2.conv1" and "layer3.2" */
 const CollectiveRecord *mgpu_view_find_collective(const View *, const char *name); /* NULL if there is none */
 int64_t mgpu_view_collective_bytes(const CollectiveRecord *);
-int64_t mgpu_view_buffer_bytes(const Buffer *);              /* of all slots */
+int64_t mgpu_view_buffer_bytes(const Buffer *);              /* bytes of all slots */
 double mgpu_view_op_bytes(const ScheduledOp *);              /* bytes that a call moves or a copy copies */
 double mgpu_view_memory(const View *, int device);           /* bytes that the phase needs on it */
-bool mgpu_view_stays(const Buffer *);                        /* it persists between steps */
+bool mgpu_view_stays(const Buffer *);                        /* persists between steps */
 enum { MGPU_VIEW_REASON = 1024 };
 /* Describes what is waited for, such as "makes in.image"; "" if unknown. */
 const char *mgpu_view_reason(const ViewDevice *, const ScheduledOp *, const Wait *, char text[MGPU_VIEW_REASON]);

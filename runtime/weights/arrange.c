@@ -12,7 +12,7 @@
 typedef struct Arranged {
     SavedTensor saved; /* first, so that a SavedTensor can be cast to Arranged */
     SavedTensor *const *of;
-    int count;    /* of operands that are concatenated or summed */
+    int count;    /* number of operands that are concatenated or summed */
     Strided walk; /* for one operand: where each element is, counted from its element `first` */
     int64_t first;
 } Arranged;

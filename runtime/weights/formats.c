@@ -8,10 +8,10 @@
 
 typedef struct Format {
     const char *begin;
-    int length, at;  /* of `begin`, which the file has at offset `at`; length 0: not checked */
+    int length, at;  /* length and offset of `begin`; length 0: not checked */
     const char *end; /* end of the file's name; NULL: not checked */
     ReadTensors *read;
-    const char *what; /* of formats that are not read: "it is WHAT" */
+    const char *what; /* message for a format that is not read: "it is WHAT" */
 } Format;
 #define BEGINS(text) .begin = text, .length = sizeof text - 1
 

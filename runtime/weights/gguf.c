@@ -123,7 +123,7 @@ static void unpack_q6_k(const uint8_t *b, float *to)
 static const struct Packing {
     uint32_t code;
     const char *name;
-    uint8_t dtype;       /* of the unpacked elements */
+    uint8_t dtype;       /* type of the unpacked elements */
     int elements, bytes; /* per block */
     UnpackBlock *unpack; /* NULL if the elements are not packed */
 } PACKINGS[] = {{0, "F32", MGPU_F32, 1, 4, NULL},

@@ -19,7 +19,7 @@ typedef struct Parts {
     const Snapshot *snapshot;
     const TensorView *view;
     int rank, ranks;
-    Room out, in, piece;                /* what is sent, by rank; what is received, by rank; what is written */
+    Room out, in, piece;                /* data to send, by rank; received data, by rank; data to write */
     uint8_t *brought;                   /* data from all ranks: in `in`, or in `out` if there is one process */
     int *sent, *sent_at, *got, *got_at; /* bytes, by rank */
     int of;                             /* the rank whose piece is being counted */

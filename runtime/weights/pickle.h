@@ -23,7 +23,7 @@ struct Pickled {
     int64_t whole;
     double real;
     const char *text; /* TEXT, BYTES, NAME; ends with a NUL */
-    int64_t length;   /* of text, or number of items */
+    int64_t length;   /* bytes of text, or number of items */
     Pickled **items;
     int64_t room;
     void *data;

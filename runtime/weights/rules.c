@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEEPEST = 16, LARGEST_TEXT = 1 << 20, MOST_LINES = 256 /* that a line with braces expands to */ };
+enum { DEEPEST = 16, LARGEST_TEXT = 1 << 20, MOST_LINES = 256 /* lines from one line with braces */ };
 typedef struct Parser {
     TensorFile *file;       /* owns the memory */
     const char *where, *at; /* at: the rest of the line */

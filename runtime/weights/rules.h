@@ -92,7 +92,7 @@ enum { MGPU_MOST_STARS = 8 };
 typedef struct Capture {
     const char *begin;
     int length;
-} Capture; /* what a * in a pattern matches */
+} Capture; /* the text that a * of a pattern matches */
 bool mgpu_fits_pattern(const char *pattern, const char *name, Capture *captured); /* captured has MGPU_MOST_STARS elements */
 char *mgpu_filled(const char *pattern, const Capture *captured);                  /* substitutes the captures; the caller frees */
 bool mgpu_rules_are_for(const RuleSet *, const TensorFile *);

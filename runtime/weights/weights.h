@@ -48,9 +48,9 @@ typedef struct FileNotes { int64_t step; const char *categories; } FileNotes; /*
 typedef struct FileLayout {            /* the layout of a file that is to be written */
     const SavedTensor *tensors; int count;
     uint8_t *header; int64_t header_bytes; /* everything before the data */
-    int *order;                        /* of the tensors in the file */
+    int *order;                        /* order of the tensors in the file */
     int64_t *at;                       /* [count + 1]: for each tensor in that order, its first byte in the data */
-    int64_t bytes;                     /* of the file */
+    int64_t bytes;                     /* size of the file */
 } FileLayout;
 FileLayout mgpu_lay_out(const SavedTensor *, int count, const FileNotes *);
 void mgpu_close_layout(FileLayout *);
@@ -107,7 +107,7 @@ FilePart mgpu_view_part(const Snapshot *, int view);
 void mgpu_write_view(FILE *, const Snapshot *, int view);
 
 /* ---- weights.c: safetensors -> variables of a drained engine */
-enum { MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW /* what evaluation reads: averages where they exist */ };
+enum { MGPU_WEIGHTS_VIEW, MGPU_OPTIMIZER_VIEW, MGPU_MODEL_VIEW /* the weights of evaluation: averages if they exist */ };
 /* Reads all variables of the view. Other tensors in the file are an error. */
 void mgpu_read_view(const mgpu_program *, const mgpu_plan *, Engine *, TensorFile *, int view);
 typedef struct WeightSource {
