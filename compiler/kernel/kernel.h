@@ -26,7 +26,9 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/kernel/rows.h"
 
-enum { MAX_AXES = 24, NARROWEST_LANE = 16 /* shortest row that is worth a vector loop */, LONGEST_RANDOM = 2048 /* random numbers in one array */ };
+enum { MAX_AXES = 24,
+       NARROWEST_LANE = 16, /* shortest row that is worth a vector loop */
+       LONGEST_RANDOM = 2048 /* random numbers in one array */ };
 
 typedef enum AxisKind {
     AXIS_PLAIN,

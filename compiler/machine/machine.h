@@ -85,7 +85,9 @@ typedef struct Chip {
 } Chip;
 extern const Chip CHIP[PROCESSORS];
 
-enum { MOST_DEVICES = 1024 /* of a node, and of a program */, MOST_NODES = 1 << 16, MOST_PLANNED = 1 << 17 /* devices, without a program */ };
+enum { MOST_DEVICES = 1024, /* of a node, and of a program */
+       MOST_NODES = 1 << 16,
+       MOST_PLANNED = 1 << 17 /* devices, without a program */ };
 
 /* ---- read.c: reports errors by error_at */
 Machine *machine_read(const char *file, const char *text, size_t length);

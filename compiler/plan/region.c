@@ -8,7 +8,7 @@
  *   - one of them computes a part of Split values, whose elements are divided in place of samples;
  *   - both access a tensor, one of them writes it, and it is not one of samples that both access by sample;
  *   - the region completes a sum over the devices: its all-reduce may now start, and a reader would wait for its own region;
- *   - it needs a later all-reduce than they do: they would wait for it, too. So the updates of a bucket of gradients are a region;
+ *   - it needs a later all-reduce than they do: they would wait for it. So the updates of a bucket of gradients are a region;
  *   - it begins a chain that rematerializes values: all of these would be in memory together with those of the calls before it;
  *   - no chunk is both small enough for the cache and large enough for the weights that the call reads again for each chunk.
  * The chunk is as large as the cache allows. */

@@ -3,8 +3,8 @@
  * In: the tasks of a phase. Kernels of four kinds may be part of a contraction's call:
  *
  *   y = f(d) or f(d + bias)              d is the contraction's result, which no other kernel reads
- *   y = d gelu'(x + bias), and its sums  likewise. x is another contraction's result, which the kernel of y = gelu(x + bias) reads,
- *                                        too. Both are epilogues or none is: x + bias is then stored where the kernels expect x
+ *   y = d gelu'(x + bias), and its sums  likewise. x is another contraction's result, which the kernel of y = gelu(x + bias)
+ *                                        reads, too. Both are epilogues or none is: x + bias is then stored where the kernels expect x
  *   sums of an operand                   of a contraction that reads it as well: a bias's gradient with that of the weights
  *   moments of d                         d is the contraction's result, which others may read: batchnorm's statistics
  *

@@ -3,7 +3,7 @@
  * In: the roots, in topological order, and what each reads where (fuse_evaluate_alone). Out: groups.
  *
  * Two groups may become one if
- *   - their loops fit: the same number of iterations; or one is a reduction and the other has an iteration for each of its results;
+ *   - their loops fit: the same number of iterations; or one is a reduction and the other has an iteration for each result;
  *     or both are reductions over the same axes; or one sums, over samples, the rows that the other reduces (across);
  *   - what one reads of the other it reads at the iteration where it is computed (`aligned`), and need not load (`same`);
  *   - no path leads from one to the other through a third. Readers of a variable's old value run before the one that
@@ -19,7 +19,8 @@
 enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 40, MOST_RAISED = 64, SHARED_ELEMENTS = 256,
        FEW_RESULTS = 64, MANY_ITERATIONS = 16384,
        SHARED_PART = 8,
-       LEAST_ACROSS = 64, MOST_ACROSS = 2 /* elements of rows that are summed across; such sums of a kernel, which are in registers for a row */ };
+       LEAST_ACROSS = 64, /* elements of rows that are summed across */
+       MOST_ACROSS = 2 /* such sums of a kernel, which are in registers for a row */ };
 
 FusionGroup *fuse_group(const Root *r)
 {

@@ -68,7 +68,12 @@ static void add_all_tiles(Program *p)
 
 /* ---- contractions fused with the statistics of their results */
 
-typedef struct Pair { const Kernel *of, *statistics; Contraction *both; bool preferred; double *saved; /* of all pairs of its form */ } Pair;
+typedef struct Pair {
+    const Kernel *of, *statistics;
+    Contraction *both;
+    bool preferred;
+    double *saved; /* of all pairs of its form */
+} Pair;
 
 static Pair *find_pairs(const Phase *phase, int *count)
 {
