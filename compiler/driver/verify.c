@@ -26,7 +26,7 @@ static bool is_program(const char *bytes, size_t length)
     return length > 4 && memcmp(bytes, "\177ELF", 4) == 0;
 }
 
-/* the schedules that a program or library of mgpuc carries */
+/* Returns the schedules that a program or library of mgpuc carries. */
 static const uint64_t **program_images(const char *file, const char *bytes, size_t length, int *count)
 {
     int64_t words = (int64_t)length / 8, from = 0;
@@ -73,7 +73,7 @@ char *cut_schedule(char *text)
     return next;
 }
 
-/* whether it is; image: that it was in, else NULL */
+/* Returns whether the schedule is proved. of: the image that it comes from, else NULL. */
 static bool prove(const char *file, const Schedule *s, const uint64_t *of)
 {
     char digits[65];

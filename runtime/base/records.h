@@ -1,7 +1,7 @@
 /* records.h: records of a text, described by tables. A record is a line: a word, then its fields, each a word and a value.
  *
- * A table of fields says how each member of a structure is written. The reader is here, the writer in compiler/base/records.c.
- * Kinds of fields that only one format has are numbered from MGPU_FIELD_KINDS on, and read by a function of that format. */
+ * A table of fields says how each member of a structure is written. The reader is in records.c, the writer in write.c. Kinds of
+ * fields that only one format has are numbered from MGPU_FIELD_KINDS on, and read by a function of that format. */
 #ifndef MGPU_RECORDS_H
 #define MGPU_RECORDS_H
 
@@ -105,14 +105,14 @@ typedef struct mgpu_names {
 int mgpu_name_number(const mgpu_names *, const char *name);          /* -1: it is not in the map */
 bool mgpu_enter_name(mgpu_reader *, mgpu_names *, const char *name); /* gives it the next number; false: it has one */
 
-/* ---- write.c: the same records as text */
+/* ---- write.c: writes the same records */
 typedef struct mgpu_writer {
     void (*put)(void *to, const char *bytes, size_t count);
     void *to;
 } mgpu_writer;
 mgpu_writer mgpu_file_writer(FILE *);
 void mgpu_write(mgpu_writer *, const char *pattern, ...) MGPU_PRINTF(2, 3);
-void mgpu_write_quoted(const char *, mgpu_writer *);            /* in quotes; escapes \" \\ \xHH, the last for what terminals act on */
+void mgpu_write_quoted(const char *, mgpu_writer *); /* in quotes; escapes \" \\ \xHH, the last for what terminals act on */
 void mgpu_write_name(const char *, mgpu_writer *);              /* without quotes if possible */
 void mgpu_write_number(double, mgpu_writer *);                  /* the shortest text that is read as the same number */
 bool mgpu_field_is_usual(const mgpu_field *, const void *base); /* false for a field without a word */
@@ -121,9 +121,10 @@ void mgpu_write_value(const mgpu_field *, const void *base, mgpu_writer *); /* a
 typedef void mgpu_write_special(const mgpu_field *, const void *base, const void *context, mgpu_writer *);
 void mgpu_write_fields(const mgpu_record *, const void *base, mgpu_write_special *special, const void *context, mgpu_writer *);
 
-/* ---- memory for a reader, freed as a whole: `allocate`, and for `memory` the address of a list of blocks that is NULL at first */
+/* ---- memory for a reader, freed as a whole. `allocate` is mgpu_take_memory; `memory` is the address of a list of blocks, at
+ * first NULL */
 typedef struct mgpu_block mgpu_block;
-void *mgpu_take_memory(void *blocks, size_t bytes); /* blocks is a mgpu_block ** */
+void *mgpu_take_memory(void *blocks, size_t bytes); /* blocks: a mgpu_block ** */
 void mgpu_free_memory(mgpu_block **blocks);
 
 const char *mgpu_plain_name(const mgpu_reader *, const char *name); /* a copy that messages may show */

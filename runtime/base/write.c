@@ -1,4 +1,4 @@
-/* write.c: structures -> records of a text, by the tables that also read them (records.h). */
+/* write.c: write structures as records of a text, by the tables that are also used to read them (records.h). */
 #include "runtime/base/records.h"
 #include "runtime/base/terminal.h"
 
@@ -161,7 +161,7 @@ void mgpu_write_value(const mgpu_field *f, const void *base, mgpu_writer *w)
     }
 }
 
-/* a value that is usual stands where one within it is not */
+/* A usual value is written if a field within it is not usual. */
 static bool has_within(const mgpu_record *r, int field, const void *base)
 {
     bool any = false;

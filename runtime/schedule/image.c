@@ -1,15 +1,15 @@
-/* image.c: a schedule <-> its image, the bytes that a program carries, by the tables of records.c. Each function here goes both ways: it
- * takes a value, and returns the value that is packed or the one that is unpacked in its place.
+/* image.c: convert a schedule to and from its image, the bytes that a program carries, by the tables of records.c. Each function
+ * here works in both directions: it takes a value, and returns that value when packing, or the unpacked one.
  *
- *   image     in words of 64 bits: MAGIC, the bytes of the body, those that zlib makes of it, the digest of the tables, SHA-256 of the body
- *             (4 words), what zlib made
- *   body      the number of texts, the texts, each with its NUL; then the records, in the order of the text of a schedule
+ *   image     64-bit words: MAGIC, the size of the body, its size compressed by zlib, a digest of the tables, the body's SHA-256
+ *             (4 words), the compressed body
+ *   body      the number of texts, the texts, each with its NUL; then the records, in the order of a schedule's text
  *   number    its difference from the usual value: the sign in the lowest bit, seven bits in a byte, the lowest first
- *   text      its number, from 1 on; 0: there is none
- *   list      its length, then what is in it
+ *   text      its number, from 1 on; 0: none
+ *   list      its length, then its items
  *
- * Times and the like have the decimals that the text has, so that the image of what a text says is the image that the text was printed
- * of. Nothing of an image is believed: what is not as the reader of texts would leave it is refused. */
+ * Times and the like have as many decimals as in the text, so that reading a printed schedule and packing it gives the same
+ * image. An image is not trusted: whatever the reader of texts could not produce is rejected. */
 #include "runtime/base/sha256.h"
 #include "runtime/schedule/schedule.h"
 
@@ -17,9 +17,9 @@
 #include <string.h>
 #include <zlib.h>
 
-static const uint64_t MAGIC = 0x316867696d67706dull; /* "mpgmigh1", and no text of ours */
-enum { BODY_BYTES = 1, PACKED_BYTES, TABLES, SHA256, HEAD = SHA256 + 4 }; /* words of an image */
-enum { LAYOUT = 1, MOST_RATIO = 1040 };                                 /* of what is not in the tables; of zlib */
+static const uint64_t MAGIC = 0x316867696d67706dull; /* "mpgmigh1", as bytes that no text of ours contains */
+enum { BODY_BYTES = 1, PACKED_BYTES, TABLES, SHA256, HEAD = SHA256 + 4 }; /* the words of an image */
+enum { LAYOUT = 1, MOST_RATIO = 1040 }; /* a version of what the tables do not describe; the highest ratio of zlib */
 
 typedef struct Bytes {
     uint8_t *data;
@@ -27,10 +27,10 @@ typedef struct Bytes {
 } Bytes;
 typedef struct Image {
     mgpu_reader *memory;
-    const uint8_t *at, *end; /* what is unpacked; NULL: it packs */
+    const uint8_t *at, *end; /* when unpacking; NULL: packs */
     Bytes *out;
-    mgpu_names texts;        /* packed so far */
-    const char **pool;       /* unpacked */
+    mgpu_names texts;        /* those packed so far */
+    const char **pool;       /* the unpacked texts */
     int pool_count;
     const Schedule *schedule;
     const PhaseSchedule *phase;
@@ -102,7 +102,7 @@ static int number_below(Image *i, int value, int64_t end)
     return value;
 }
 
-/* as printed with so many decimals */
+/* Handles a number as it is printed with this many decimals. */
 static void decimal(Image *i, double *value, int decimals)
 {
     double scale = decimals == 4 ? 1e4 : decimals == 1 ? 10 : 1;
@@ -139,7 +139,7 @@ static const char *some_text(Image *i, const char *value)
     return value;
 }
 
-/* every item takes a byte at least */
+/* an item takes at least one byte, which bounds the count */
 static void *items(Image *i, void *list, int *count, size_t bytes)
 {
     *count = (int)ranged(i, *count, 0, 0, i->at && i->end - i->at < INT32_MAX ? i->end - i->at : INT32_MAX);
@@ -345,7 +345,8 @@ static void lists(Image *i, DeviceSchedule *d)
     }
 }
 
-/* packs what a device has of its own, or says of which one it has it. packed: of the devices before it */
+/* Packs a device's own lists, or the number of an earlier device with the same ones. packed: the packed lists of the devices
+ * before it. */
 static void pack_lists(Image *i, PhaseSchedule *p, int device, Bytes *packed)
 {
     Bytes *out = i->out, *own = &packed[device];
@@ -388,7 +389,7 @@ static void unpack_lists(Image *i, PhaseSchedule *p, int device)
     d->op_count = other->op_count;
 }
 
-/* what refers to records that come later, or of other devices */
+/* Checks references to records that come later or belong to other devices. */
 static void check_phase(const Image *i, const PhaseSchedule *p)
 {
     for (int d = 0; d < i->schedule->devices; d++)
@@ -492,7 +493,7 @@ static uint64_t digest_record(uint64_t digest, const mgpu_record *r)
     return digest;
 }
 
-/* of all tables: a program's image is read by the tables that it was written by, or not at all */
+/* Digests all tables: a program's image is read with the tables that it was written with, or not at all. */
 static uint64_t digest_tables(void)
 {
     const mgpu_record *const RECORDS[] = {&MODEL_RECORD,  &PLAN_RECORD,   &KERNEL_RECORD, &PHASE_RECORD,

@@ -58,7 +58,7 @@ static const mgpu_field KERNEL[] = {
     {"each", MGPU_FIELD_WHOLE, MGPU_AT(Signature, work_each), .within = true, .what = "the size of the workspace of a sample"},
     {"extent", MGPU_FIELD_TEXT, MGPU_AT(Signature, extent), .optional = true, .what = "what its threads run over"},
 };
-/* what the image says of a phase; in the text its name says it */
+/* The fields of a phase that only the image has; in the text, the phase's name implies them. */
 static const mgpu_field PHASE[] = {
     {"kind", MGPU_FIELD_INT, MGPU_AT(PhaseSchedule, kind), .what = "the kind of the phase"},
     {"partial", MGPU_FIELD_FLAG, MGPU_AT(PhaseSchedule, partial_batch), .optional = true},

@@ -1,5 +1,5 @@
-/* schedule.h: a schedule: operations on lanes, buffers, waits, collectives. The compiler plans it, the verifier proves it, and
- * views show it. The tables of records.c describe its text, which compiler/plan/schedule_text.c writes and read.c reads. */
+/* schedule.h: a schedule: operations on lanes, buffers, waits, collectives. The compiler plans it, the verifier proves it,
+ * programs run it, and views show it. The tables of records.c describe its text, which write.c writes and read.c reads. */
 #ifndef MGPU_SCHEDULE_H
 #define MGPU_SCHEDULE_H
 
@@ -150,18 +150,19 @@ const char *policy_label(const Policy *);   /* shown wherever the policy is name
  * records has no lists. */
 Schedule *mgpu_schedule_read(mgpu_reader *);
 
-/* ---- write.c: Schedule -> text */
+/* ---- write.c */
 void mgpu_schedule_write(const Schedule *, mgpu_writer *);
 
-/* ---- image.c: Schedule <-> the bytes that a program carries. A reader says where to take memory, and what becomes of a mistake; the
- * texts of what is unpacked stay in the image, but for those of a `plain` reader. Devices of one class share their lists */
+/* ---- image.c: a schedule <-> the bytes that a program carries. The reader gives memory and handles errors. Unpacked texts stay
+ * in the image, except with a `plain` reader. Devices of one class share their lists. */
 const uint64_t *mgpu_schedule_pack(mgpu_reader *, const Schedule *);
-const uint64_t *mgpu_image_of(mgpu_reader *, const void *body, size_t bytes); /* for tests: of whatever bytes */
+const uint64_t *mgpu_image_of(mgpu_reader *, const void *body, size_t bytes); /* for tests: an image of any bytes */
 Schedule *mgpu_schedule_unpack(mgpu_reader *, const uint64_t *image);
-_Noreturn void mgpu_wrong_image(const mgpu_reader *, const char *message); /* of a program's reader: it is our mistake */
+_Noreturn void mgpu_wrong_image(const mgpu_reader *, const char *message); /* for a program's reader: an error is our bug */
 int64_t mgpu_image_words(const uint64_t *image);
-const char *mgpu_image_digest(const uint64_t *image, int bytes, char text[65]); /* the first of them */
-const uint64_t *mgpu_find_image(const uint64_t *words, int64_t count, int64_t *from); /* in a file, from a word on; NULL: there is none */
+const char *mgpu_image_digest(const uint64_t *image, int bytes, char text[65]); /* the first `bytes` of it */
+/* from word *from of a file on; NULL: there is none */
+const uint64_t *mgpu_find_image(const uint64_t *words, int64_t count, int64_t *from);
 
 /* ---- reasons.c: why an operation waits for another one */
 enum { REASON_NAMES = 3 };

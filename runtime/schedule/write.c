@@ -1,11 +1,11 @@
-/* write.c: Schedule -> text, by the tables of records.c. What is read of a text is written as that text. Devices whose buffers and
- * operations read the same are written once. */
+/* write.c: write a schedule as text, by the tables of records.c. A schedule that was read is written as the same text. Devices
+ * whose buffers and operations look the same are written once. */
 #include "runtime/schedule/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void write_owned(int device, const char *name, mgpu_writer *w) /* d0.NAME */
+static void write_owned(int device, const char *name, mgpu_writer *w) /* writes dN.NAME */
 {
     mgpu_write(w, " d%d.", device);
     mgpu_write_name(name, w);
@@ -127,7 +127,7 @@ static void write_record(const mgpu_record *r, const void *base, mgpu_writer *w)
     mgpu_write(w, "\n");
 }
 
-/* "# upload makes in.image; ..." */
+/* Writes "# upload makes in.image; ...". */
 static void write_reasons(const DeviceSchedule *d, const ScheduledOp *op, mgpu_writer *w)
 {
     int said = 0;
@@ -147,7 +147,7 @@ static void write_reasons(const DeviceSchedule *d, const ScheduledOp *op, mgpu_w
     }
 }
 
-/* buffers and operations, as those of the device of this number */
+/* Writes buffers and operations as those of the device with this number. */
 static void write_device(const PhaseSchedule *p, const DeviceSchedule *d, int number, mgpu_writer *w)
 {
     Owner owner = {p, d, number, 0};
@@ -180,7 +180,7 @@ static char *device_text(const PhaseSchedule *p, int device)
     return text;
 }
 
-/* by device: the first whose buffers and operations are the same lists, or read the same */
+/* Returns, for each device, the first one whose buffers and operations are the same lists or look the same. */
 static int *find_classes(const PhaseSchedule *p, int devices)
 {
     int *same = mgpu_allocate((size_t)devices, sizeof *same);
