@@ -79,7 +79,7 @@ static void lower_cast(Lowering *l, const Node *n)
     set_lowered(l, n, y, first);
 }
 
-/* Replaces zeros of a whole divisor by 1, since other software fails on them. *none: whether it was 0; NULL if it never is. */
+/* Replaces zeros of an integer divisor by 1, since other software fails on them. *none: whether it was 0; NULL if it never is. */
 static const Value *divisor(Lowering *l, const Value *b, const Value **none)
 {
     *none = NULL;

@@ -1,12 +1,12 @@
-/* decode.c: runs the phase `decode`, which keeps what it needs of earlier places (compiler/passes/decode.c). For each text a
- * token and its place go in, and the output row comes back in a variable. */
+/* decode.c: runs the phase `decode`, which caches what it needs of earlier positions (compiler/passes/decode.c). A token
+ * and its position go in for each text, and the output row comes back in a variable. */
 #include "runtime/run/decode.h"
 #include "runtime/base/base.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Zeroes the caches, whose memory training also uses (compiler/plan/place.c), since rows of later places must be finite. The
+/* Zeroes the caches, whose memory training also uses (compiler/plan/place.c), since rows of later positions must be finite. The
  * previous step was one of predict. */
 static void clear_caches(const Feed *feed)
 {

@@ -1,9 +1,9 @@
 /* next.c: computes what follows each of several texts side by side.
  *
- * A text occupies a sample of each step. The model's window has the last elements of the text from its first place on, and the
- * output row at the last of them is the result. Places after it hold 0; check_order tests that they do not matter. While a text
- * fits into the window, a program with the phase `decode` computes only the row of one place (decode.c), if check_decoder has
- * found that its rows equal those of the window for the first text. Otherwise each element takes a pass over the whole window.
+ * A text occupies a sample of each step. The model's window has the last elements of the text from its first position on, and
+ * the output row at the last of them is the result. Later positions are 0; check_order tests that they do not matter. While a
+ * text fits into the window, a program with the phase `decode` computes only the row of one position (decode.c), if check_decoder
+ * has found that its rows equal those of the window for the first text. Otherwise each element takes a pass over all of it.
  *
  * Texts are distributed evenly over the devices, which compute their samples up to the last one with a text. The rows of a text
  * depend on other texts only by rounding, since the order of sums in matmuls depends on the number of samples. */
@@ -127,7 +127,7 @@ static uint8_t *window_row(const Next *n, int64_t sample, int64_t place)
            place * row_bytes(n, n->output->dtype);
 }
 
-/* Decodes the next place of each text in n->now. */
+/* Decodes the next position of each text in n->now. */
 static void decode(Next *n)
 {
     for (int64_t i = 0; i < n->feed.plan->micro; i++) {
@@ -138,7 +138,7 @@ static void decode(Next *n)
     mgpu_decode(&n->decoder, count_valid(n));
 }
 
-/* Reads the rows of the last decoded places of the texts in n->now. */
+/* Reads the rows of the last decoded positions of the texts in n->now. */
 static void fetch_rows(Next *n)
 {
     int64_t rows = 0, bytes = row_bytes(n, n->program->variables[n->decoder.row].tensor.dtype);
@@ -262,7 +262,7 @@ static void pass_alone(Next *n, NextText *t, int32_t rest)
         p->gather(p, window_row(n, 0, 0), at);
 }
 
-/* Fails if places after the text matter. */
+/* Fails if positions after the text matter. */
 static void check_order(Next *n, NextText *t)
 {
     double *other = mgpu_allocate((size_t)n->input->classes, sizeof *other);
@@ -279,7 +279,7 @@ static void check_order(Next *n, NextText *t)
     free(other);
 }
 
-/* Returns whether decoding place by place gives the rows of the window, whose outputs have been computed. */
+/* Returns whether decoding position by position gives the rows of the window, whose outputs have been computed. */
 static bool check_decoder(Next *n, NextText *t, int64_t sample)
 {
     const char *precision = n->program->precision;

@@ -8,7 +8,7 @@
 
 typedef struct NextText {
     Elements text;
-    int64_t decoded; /* number of places that have been decoded */
+    int64_t decoded; /* number of positions that have been decoded */
 } NextText;
 
 typedef struct Next {

@@ -33,7 +33,7 @@ static uint64_t digest_program(const mgpu_program *p, const mgpu_plan *plan)
     return short_digest(&h);
 }
 
-/* Hashes the options that affect steps; places of files may differ. */
+/* Hashes the options that affect steps; paths of files may differ. */
 static uint64_t digest_options(const Options *o)
 {
     const int64_t NUMBERS[] = {o->epochs,     o->steps,         o->stop_after,     (int64_t)o->seed,
