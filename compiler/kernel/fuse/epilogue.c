@@ -4,7 +4,8 @@
  *
  *   y = f(d) or f(d + bias)              d is the contraction's result, which no other kernel reads
  *   y = d gelu'(x + bias), and its sums  likewise. x is another contraction's result, which the kernel of y = gelu(x + bias)
- *                                        reads, too. Both are epilogues or none is: x + bias is then stored where the kernels expect x
+ *                                        reads, too. Both are epilogues or none is: x + bias is then stored where the kernels
+ *                                        expect x
  *   sums of an operand                   of a contraction that reads it as well: a bias's gradient with that of the weights
  *   moments of d                         d is the contraction's result, which others may read: batchnorm's statistics
  *
