@@ -354,8 +354,8 @@ void warn_of_lost_weights(Elaborator *e)
 
 /* ---- files of weights for another order of axes */
 
-/* True for an existing file of weights, or a folder of such files, that no program of ours has written. Ours begin with their
- * metadata (runtime/weights/safetensors.c). */
+/* True for an existing file of weights, or a folder of such files, that no program of ours and no Keras has written. Ours begin
+ * with their metadata (runtime/weights/safetensors.c). */
 static bool is_foreign(const char *path)
 {
     enum { LENGTH = 8 }; /* size of the header's length field in bytes */
@@ -371,7 +371,9 @@ static bool is_foreign(const char *path)
         return false;
     size_t got = fread(begin, 1, sizeof begin - 1, f);
     fclose(f);
-    return got > LENGTH && strncmp(begin + LENGTH, OURS, sizeof OURS - 1) != 0;
+    size_t length = strlen(path);
+    bool keras = strncmp(begin, "\x89HDF", 4) == 0 || (length > 6 && strcmp(path + length - 6, ".keras") == 0);
+    return got > LENGTH && !keras && strncmp(begin + LENGTH, OURS, sizeof OURS - 1) != 0;
 }
 
 /* Checks the files that the train block names; the program checks those of --init (runtime/run/initials.c). */

@@ -117,6 +117,7 @@ static bool undo(const Way *w, const TensorSource *s, SavedTensor *t, const Piec
         return whole && undo(w, s->first, mgpu_channels_last(&n->owner, t, columns / channels), piece, count);
     }
     case SOURCE_SUM: /* the summands are unknown */
+    case SOURCE_GRU: /* of Keras, whose files are not written */
         return false;
     case SOURCE_SPLIT:
         return undo(w, s->first, t, piece, count);

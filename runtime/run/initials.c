@@ -260,7 +260,7 @@ static void warn_of_channel_order(const mgpu_program *program, const TensorFile 
                                   const bool *none)
 {
     int count = initial ? initial->count : program->variable_count;
-    for (int k = 0; k < count && file->step < 0; k++) {
+    for (int k = 0; k < count && file->step < 0 && !file->channels_last; k++) {
         int v = initial ? initial->variables[k] : k;
         if (program->variables[v].flattened && !(none && none[v]))
             mgpu_say("%s: warning: '%s' begins with %s, which mgpuc has not written, and multiplies a flattened %s, channels "

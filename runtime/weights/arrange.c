@@ -218,6 +218,28 @@ SavedTensor *mgpu_paired(TensorFile *file, SavedTensor *t, int64_t heads)
     return transposed_heads(file, t, heads, 0);
 }
 
+/* Keras stores the gates of a GRU as z, r, h, and the two biases of one as rows. `hh`, [3u, u], tells the u; of a simple recurrent
+ * layer it is [u, u], and nothing changes. */
+SavedTensor *mgpu_gru_gates(TensorFile *file, SavedTensor *t, const SavedTensor *hh)
+{
+    int64_t rows = hh->tensor.extent[0], units = hh->tensor.extent[1];
+    bool biases = t->tensor.rank == 2 && t->tensor.extent[0] == 2 && t->tensor.extent[1] == rows;
+    if (hh->tensor.rank != 2 || !t->tensor.rank || (!biases && t->tensor.extent[0] != rows))
+        return NULL;
+    if (rows == units)
+        return t;
+    if (units < 1 || rows % 3 || rows / 3 != units)
+        return NULL;
+    SavedTensor *of[6];
+    const mgpu_tensor flat = {.rank = 1, .extent = {rows}};
+    static const int ORDER[] = {1, 0, 2};
+    for (int i = 0; i < (biases ? 6 : 3); i++) {
+        SavedTensor *x = biases ? mgpu_reshaped(file, mgpu_rows_of(file, t, i / 3, i / 3 + 1), &flat) : t;
+        of[i] = mgpu_rows_of(file, x, ORDER[i % 3] * units, (ORDER[i % 3] + 1) * units);
+    }
+    return mgpu_joined(file, of, biases ? 6 : 3);
+}
+
 SavedTensor *mgpu_channels_last(TensorFile *file, SavedTensor *t, int64_t channels)
 {
     int last = t->tensor.rank - 1;

@@ -263,6 +263,9 @@ static char *group_name(const Child *c, Id group, const char *prefix, const char
         *kind = OLD;
     } else if (outer == OLD && strcmp(part, dot ? dot + 1 : prefix) == 0) {
         return mgpu_format("%s", prefix);
+    } else if (outer == OLD && h5.open_object(group, dot ? dot + 1 : prefix, DEFAULT) >= 0) { /* a model that the layer is in */
+        *kind = OLD;
+        return mgpu_format("%s", prefix);
     }
     return mgpu_format("%s%s%s", prefix, *prefix ? "." : "", part);
 }
@@ -313,6 +316,8 @@ static char *set_name(const Child *c, Id set, const char *prefix, const char *pa
         return variable ? mgpu_format("%s.%s", prefix, variable) : mgpu_format("%s.%s.%s", prefix, link, part);
     if (!c->paths && length > 2 && strcmp(part + length - 2, ":0") == 0) /* a suffix of TensorFlow's variables */
         length -= 2;
+    if (!c->paths && kind != LAYER && count == 1 && strncasecmp(part, "variable", 8) == 0 && strspn(part + 8, "_0123456789") == length - 8)
+        return mgpu_format("%s.variable", prefix); /* without a name, and numbered in the whole model */
     return mgpu_format("%s%s%.*s", prefix, *prefix ? "." : "", (int)length, part);
 }
 
@@ -422,6 +427,7 @@ static _Noreturn void convert(Child *c)
 void mgpu_read_hdf5(TensorFile *file, const TensorBytes *b)
 {
     Child c = {.bytes = b, .out = memfd_create("hdf5", MFD_CLOEXEC)};
+    file->channels_last = true;
     open_library(b->path);
     if (c.out < 0 || h5.open() < 0)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s: libhdf5 does not start: %s", b->path, strerror(errno));

@@ -165,8 +165,9 @@ static Found make(const Way *w, const TensorSource *s, const Capture *captured, 
                                       [SOURCE_UNPAIR] =
                                           "its rows are no such number of heads, or the file does not say how many there are",
                                       [SOURCE_CHW] = "its columns are no such number of channels",
-                                      [SOURCE_SUM] = "sum takes tensors of one shape"};
-    static const char *const WORD[] = {"", "transpose", "concat", "reshape", "unpair", "chw", "sum", ""};
+                                      [SOURCE_SUM] = "sum takes tensors of one shape",
+                                      [SOURCE_GRU] = "its rows are not those of three gates, or of one"};
+    static const char *const WORD[] = {"", "transpose", "concat", "reshape", "unpair", "chw", "sum", "gru", ""};
     if (s->kind == SOURCE_NAME) {
         char *name = mgpu_filled(s->name, captured);
         Found f = find_named(w, name);
@@ -206,6 +207,9 @@ static Found make(const Way *w, const TensorSource *s, const Capture *captured, 
         break;
     case SOURCE_SUM:
         made = mgpu_summed(w->file, of, count);
+        break;
+    case SOURCE_GRU:
+        made = mgpu_gru_gates(w->file, of[0], of[1]);
         break;
     case SOURCE_SPLIT:
         made = of[0];

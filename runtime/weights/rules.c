@@ -61,11 +61,11 @@ static const struct Function {
     int most; /* maximal number of operands */
 } FUNCTIONS[] = {{"transpose", SOURCE_TRANSPOSE, 1}, {"concat", SOURCE_CONCAT, 8}, {"reshape", SOURCE_RESHAPE, 1},
                  {"unpair", SOURCE_UNPAIR, 1},       {"chw", SOURCE_CHW, 1},       {"sum", SOURCE_SUM, 8},
-                 {"split", SOURCE_SPLIT, 1}};
+                 {"gru", SOURCE_GRU, 2},             {"split", SOURCE_SPLIT, 1}};
 
 static const char EXPECTED[] =
-    "a name of the file is expected, or transpose(..), concat(.., ..), sum(.., ..), split(..), reshape(..), chw(.., CHANNELS) or "
-    "unpair(.., HEADS)";
+    "a name of the file is expected, or transpose(..), concat(.., ..), sum(.., ..), split(..), reshape(..), chw(.., CHANNELS), "
+    "unpair(.., HEADS) or gru(.., ..)";
 
 static TensorSource *source(Parser *p, int depth);
 
@@ -80,6 +80,8 @@ static void read_arguments(Parser *p, TensorSource *s, const struct Function *f,
         if ((*last)->kind == SOURCE_SPLIT)
             wrong(p, "split stands first: a.weight, b.weight = split(transpose(ab.weight))");
     }
+    if (s->kind == SOURCE_GRU && count < 2)
+        wrong(p, "gru takes a tensor and the weights that read the state: gru(transpose(k), transpose(r))");
     while (s->kind == SOURCE_TRANSPOSE && take(p, ',')) {
         const char *axis = name(p, "an axis is expected: transpose(x, 3, 2, 0, 1)");
         if (s->count == MGPU_MAX_RANK || axis[1] || !isdigit((unsigned char)*axis))

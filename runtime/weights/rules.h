@@ -30,6 +30,7 @@ SavedTensor *mgpu_unpaired(TensorFile *, SavedTensor *,
                            int64_t heads); /* rows in llama.cpp's pairs -> rows in two halves, as elsewhere */
 SavedTensor *mgpu_channels_last(TensorFile *, SavedTensor *,
                                 int64_t channels); /* columns in order channels, height, width -> height, width, channels */
+SavedTensor *mgpu_gru_gates(TensorFile *, SavedTensor *, const SavedTensor *hh); /* rows of Keras' gates -> in PyTorch's order */
 SavedTensor *mgpu_summed(TensorFile *, SavedTensor *const *, int count); /* in f64 */
 void mgpu_mark_used(const TensorFile *, const SavedTensor *); /* also the tensors that it is made of */
 
@@ -42,6 +43,7 @@ typedef enum SourceKind {
     SOURCE_UNPAIR,
     SOURCE_CHW,
     SOURCE_SUM,
+    SOURCE_GRU,
     SOURCE_SPLIT
 } SourceKind;
 typedef struct TensorSource TensorSource;

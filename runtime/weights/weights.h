@@ -26,6 +26,7 @@ typedef struct TensorFile {
     SavedTensor *tensors; int count;   /* sorted by name */
     bool *used;                        /* for each tensor: it has been used */
     int64_t step;                      /* from __metadata__; -1 if there is none */
+    bool channels_last;                /* of Keras: flattened pictures are as here */
     const Json *notes;                 /* __metadata__ of safetensors, or NULL */
     FileFact *facts;
     int fact_count;          /* GGUF's metadata that are texts or whole numbers */

@@ -289,7 +289,7 @@ static const char *const WEIGHTS_WORDS[] = {"GGUF",
                                             NULL};
 
 static const char *const RULES_WORDS[] = {
-    "transpose(", "split(", "concat(", "reshape(", "unpair(", "a.weight", "b.weight", "a.bias", "h0.qkv.weight", "*",
+    "transpose(", "split(", "concat(", "reshape(", "unpair(", "gru(", "a.weight", "b.weight", "a.bias", "h0.qkv.weight", "*",
     "*.weight",   " = ",    ", 1, 0)", ")",        "{a,b}",   "{",        "}",        "if ",    "[c, 3c]",       "prefix ",
     "use gpt2",   "rules ", "say ",    "q, k",     "\n",      ";",        "#",        NULL};
 

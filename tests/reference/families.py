@@ -6,6 +6,7 @@
 NAME.safetensors (or .gguf, .pt, .weights.h5, .keras, .h5) has the names and shapes that the library named writes, NAME.npy what its own code computes of token.npy or
 picture.npy in f64, with the same values.
 """
+import gzip
 import os
 import pathlib
 import zipfile
@@ -104,6 +105,18 @@ def write_gguf(name, model):
     w.close()
 
 
+def write_bert(name, model):
+    """By the names that the gguf package has for modules of transformers; the file has no pooler, as llama.cpp has none."""
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.BERT, 2)
+    w = gguf.GGUFWriter(OUT / f"{name}.gguf", "bert")
+    for k, v in model.state_dict().items():
+        w.add_tensor(names.get_name(k, try_suffixes=(".weight", ".bias")), v.numpy().astype(np.float32 if v.ndim == 1 else np.float16))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
 def language_models():
     gpt2 = filled(hf.GPT2LMHeadModel(hf.GPT2Config(n_embd=8, n_head=2, n_layer=2, vocab_size=31, n_positions=1024, resid_pdrop=0)))
     causal("gpt2", gpt2)
@@ -117,6 +130,9 @@ def language_models():
     first = {k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): v for k, v in published(bert).items()}
     token = torch.tensor(TOKEN)
     save("bert", bert, first, lambda m: m(token, attention_mask=(token != 0).double(), token_type_ids=torch.tensor(SEGMENT)).prediction_logits)
+    encoder = filled(hf.BertModel(bert.config, add_pooling_layer=False))
+    write_bert("bert-gguf", encoder)
+    save("bert-gguf", encoder, None, lambda m: m(token, attention_mask=(token != 0).double(), token_type_ids=torch.tensor(SEGMENT)).last_hidden_state)
 
 
 def vision_models():
@@ -184,9 +200,17 @@ def convnext_of_keras():
     return convnext.ConvNeXt([1, 1, 2, 1], [4, 8, 16, 32], weights=None, input_shape=(32, 32, 3), classes=10, classifier_activation=None, name="convnext_tiny")
 
 
-def applications_of_keras():
-    x = PICTURE.astype("float64")
-    for name, build, x, kinds in (("resnet-keras", resnet_of_keras, x[..., ::-1] - [103.939, 116.779, 123.68], ("keras", "h5")), ("convnext-keras", convnext_of_keras, x, ("keras",))):
+def recurrent_of_keras():
+    many = {"return_sequences": True}
+    return keras.Sequential([keras.Input((6, 7)), keras.layers.GRU(5, **many, name="first"), keras.layers.Bidirectional(keras.layers.GRU(4, **many), name="both"),
+                             keras.layers.Bidirectional(keras.layers.LSTM(3, **many), name="long"), keras.layers.GRU(3, reset_after=False, **many, name="before"),
+                             keras.layers.LSTM(3, **many, name="short"), keras.layers.SimpleRNN(6, **many, name="simple")])
+
+
+def models_of_keras():
+    x, words = PICTURE.astype("float64"), np.eye(7)[TOKEN % 7]
+    for name, build, x, kinds in (("resnet-keras", resnet_of_keras, x[..., ::-1] - [103.939, 116.779, 123.68], ("keras", "h5")), ("convnext-keras", convnext_of_keras, x, ("keras", "h5.gz")),
+                                  ("recurrent-keras", recurrent_of_keras, words, ("keras", "h5.gz"))):
         keras_models.exactly()
         random, model = np.random.default_rng(3), build()
         for v in model.variables:
@@ -195,11 +219,15 @@ def applications_of_keras():
         np.save(OUT / f"{name}.npy", keras_models.computed(model, x)[0])
         keras.backend.set_floatx("float32")
         keras.config.set_dtype_policy("float32")
+        keras.backend.clear_session()  # the same names of layers once more
         single = build()
         single.set_weights(model.get_weights())
         for kind in kinds:
             file = OUT / f"{name}.{kind}"
-            single.save(file)
+            single.save(file.with_suffix("") if kind == "h5.gz" else file)
+            if kind == "h5.gz":
+                file.write_bytes(gzip.compress(file.with_suffix("").read_bytes(), mtime=0))
+                file.with_suffix("").unlink()
             if kind == "keras":  # packed, which Keras does not
                 with zipfile.ZipFile(file) as z:
                     parts = {n: z.read(n) for n in z.namelist()}
@@ -217,4 +245,4 @@ if __name__ == "__main__":
     language_models()
     vision_models()
     recurrent_models()
-    applications_of_keras()
+    models_of_keras()
