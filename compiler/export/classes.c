@@ -309,14 +309,16 @@ static Class *class_of(Classes *c, const Module *m, int64_t **numbers)
 
 /* ---- the text of classes */
 
-/* Finds which numbers are parameters of the constructor. */
+/* Finds which numbers are parameters of the constructor. Those of the classes that it calls are known. */
 static void find_parameters(Class *class)
 {
     Map used = {0};
+    const Part *call = NULL; /* the last one, whose numbers follow it; other numbers have a name */
     class->stands = NEW_ARRAY(int, class->number_count);
     class->names = NEW_ARRAY(const char *, class->number_count);
     for (int i = 0, k = -1; i < class->parts.count; i++) {
         const Part *part = &class->parts.parts[i];
+        call = part->kind == PART_CALL ? part : call;
         if (part->kind != PART_NUMBER)
             continue;
         k++;
@@ -331,7 +333,7 @@ static void find_parameters(Class *class)
             class->stands[k] = same ? j : k;
         }
         if (class->stands[k] == k)
-            class->names[k] = python_name(&used, part->text);
+            class->names[k] = python_name(&used, part->text ? part->text : call->class->names[part - call - 1]);
     }
 }
 
