@@ -4,7 +4,6 @@
 #include "dsl/elsewhere.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

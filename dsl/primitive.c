@@ -3,7 +3,6 @@
 #include "dsl/elaborate.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* ---- arguments */

@@ -5,7 +5,6 @@
 #include "runtime/base/whole.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* code.c: terms and statements (code/code.h). */
 #include "compiler/code/code.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- terms */

@@ -1,6 +1,5 @@
 /* print.c: prints code (code/code.h) as C and CUDA C, with as few parentheses as C needs; prints forms, without numbers; finds
  * numbers. */
-#include "compiler/base/c_text.h"
 #include "compiler/code/code.h"
 
 #include <ctype.h>

@@ -5,7 +5,6 @@
 #include "runtime/base/whole.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -3,7 +3,6 @@
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/machine/machine.h"
-#include "compiler/plan/times.h"
 #include "runtime/base/cores.h"
 
 #include <string.h>

@@ -6,7 +6,6 @@
 #include "runtime/base/whole.h"
 #include "runtime/cuda/gpus.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* "12 GiB", "80 GB", as in data sheets */

@@ -1,6 +1,5 @@
 /* plan_advice.c: conclusions from the rows of `mgpuc plan`, in words, each with its number. */
 #include "compiler/driver/plan.h"
-#include "compiler/machine/machine.h"
 #include "compiler/plan/policy.h"
 
 enum { MOST_TRIES = 9, TIMES = 4 };

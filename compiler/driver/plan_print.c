@@ -1,6 +1,5 @@
 /* plan_print.c: prints the rows of `mgpuc plan` as a table and as JSON. */
 #include "compiler/driver/plan.h"
-#include "compiler/machine/machine.h"
 #include "compiler/plan/policy.h"
 #include "compiler/probe/probe.h"
 

@@ -4,7 +4,6 @@
 #include "runtime/base/whole.h"
 #include "runtime/report/runs.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

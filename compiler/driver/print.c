@@ -9,7 +9,6 @@
 #include "compiler/plan/schedule.h"
 #include "runtime/base/base.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Names may contain line ends, tabs, and characters that change the order of text. */

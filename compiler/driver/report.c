@@ -7,8 +7,6 @@
 #include "runtime/report/page.h"
 #include "runtime/view/view.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- plans */

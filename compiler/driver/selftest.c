@@ -2,7 +2,6 @@
 #include "compiler/selftest/selftest.h"
 #include "compiler/driver/command.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "compiler/kernel/target.h"
 #include "compiler/passes/stages.h"
 #include "compiler/plan/gather.h"
-#include "compiler/plan/plan.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/selftest/selftest.h"

@@ -1,7 +1,6 @@
 /* views.c: lowers operations that move elements, and those that access elements by index. */
 #include "compiler/export/lowering.h"
 
-#include <string.h>
 
 void lower_reshape(Lowering *l, const Node *n)
 {

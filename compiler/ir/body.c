@@ -5,7 +5,6 @@
  * value for every sample if its initial or its next value has, which takes at most one round per carry. */
 #include "compiler/ir/graph.h"
 
-#include <string.h>
 
 /* ---- bodies */
 

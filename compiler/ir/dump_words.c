@@ -4,9 +4,6 @@
  * begins a comment at the beginning of a line. Errors name the file, line and column of the dump. */
 #include "compiler/ir/dump.h"
 
-#include <ctype.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- writing */

@@ -4,7 +4,6 @@
  * tried once; the cache keeps the answers. */
 #include "compiler/link/units.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

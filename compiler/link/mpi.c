@@ -4,7 +4,6 @@
 #include "compiler/link/units.h"
 #include "compiler/kernel/target.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

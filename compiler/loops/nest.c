@@ -4,7 +4,6 @@
 #include "runtime/abi/mgpu.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- stores and accumulations */
 

@@ -18,7 +18,6 @@
 #include "compiler/machine/machine.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

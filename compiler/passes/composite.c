@@ -28,7 +28,6 @@
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
-#include <math.h>
 
 /* ---- batchnorm */
 

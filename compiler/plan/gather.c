@@ -12,7 +12,6 @@
  * gathered again is kept, first those that are used again soonest: the weights of a model's last layers, between the forward and
  * the backward pass. driver/memory.c decides how much. */
 #include "compiler/plan/gather.h"
-#include "compiler/kernel/kernel.h"
 #include "compiler/plan/schedule_internal.h"
 
 #include <stdlib.h>

@@ -22,7 +22,6 @@
 #include "compiler/kernel/kernel.h"
 #include "runtime/abi/mgpu.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 int64_t align_bytes(int64_t bytes) { return align_to(bytes, ALIGNMENT); }

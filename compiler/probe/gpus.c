@@ -14,7 +14,6 @@
 #include "compiler/machine/cost.h"
 #include "compiler/probe/gpu.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { ROUNDS = 9, THREADS = 256, BLOCKS = 8 /* of a multiprocessor */, LAUNCHES = 128, TURNS = 32, WARP = 32, CHAINS = 8 /* as MGPU_PROBE_CHAINS */ };

@@ -7,8 +7,6 @@
 #include "compiler/probe/gpu.h"
 #include "runtime/base/base.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -7,7 +7,6 @@
 #include "compiler/selftest/unit.h"
 #include "runtime/host/contract.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "runtime/data/unicode.h"
 #include "runtime/data/vocabulary.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef enum CharacterKind { LETTER, NUMBER, SPACE, OTHER } CharacterKind;

@@ -21,7 +21,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Connecting takes seconds at most, so a device that cannot transfer at all is reported sooner. */
 static const double PATIENCE_S = 600, CONNECTING_S = 60, LONGEST_NAP_S = 1, NAPS = 10;

@@ -19,7 +19,6 @@
 #include "runtime/engine/ahead.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- waiting */
 static void follow(Lane *l, int mark)

@@ -12,7 +12,6 @@
 #include "runtime/base/base.h"
 #include "runtime/engine/ahead.h"
 
-#include <stdlib.h>
 
 static int lane_length(const Engine *e, int device, int phase, int lane)
 {

@@ -8,7 +8,6 @@
 #include "runtime/base/whole.h"
 #include "runtime/engine/trace.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

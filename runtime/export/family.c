@@ -2,7 +2,6 @@
 #include "runtime/base/base.h"
 #include "runtime/export/family.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "runtime/export/export.h"
 #include "runtime/weights/snapshot.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* version 2: opaque descriptors by value, whose sizes there are 696, 5976 and 2800 bytes */

@@ -3,7 +3,6 @@
  * Quantities of each step are averaged over intervals: a curve has at most POINTS values and shows the trend, not the noise. */
 #include "runtime/report/runs.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { POINTS = 300, PANEL_WIDTH = 460, PANEL_HEIGHT = 260, PER_ROW = 2 };

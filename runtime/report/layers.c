@@ -6,7 +6,6 @@
 #include "runtime/report/page.h"
 #include "runtime/view/view.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { OPEN_DEPTH = 1 };

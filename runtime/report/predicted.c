@@ -3,7 +3,6 @@
 #include "runtime/report/page.h"
 #include "runtime/base/trace.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const double SHORT_US = .001;

@@ -9,14 +9,12 @@
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/whole.h"
-#include "runtime/base/cores.h"
 #include "runtime/engine/processes.h"
 #include "runtime/engine/profile.h"
 #include "runtime/view/view.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>

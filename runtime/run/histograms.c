@@ -2,7 +2,6 @@
  * observe = "gradients" keeps, to the event file of `--tensorboard`. The values are read from a drained engine, one variable at a
  * time; device 0 has them, or each device has its shard. */
 #include "runtime/base/base.h"
-#include "runtime/base/options.h"
 #include "runtime/engine/engine.h"
 #include "runtime/run/commands.h"
 #include "runtime/run/events.h"

@@ -11,7 +11,6 @@
 #include "runtime/weights/weights.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 char *mgpu_save_folder(const Options *o)

@@ -6,7 +6,6 @@
 #include "runtime/engine/processes.h"
 #include "runtime/weights/rules.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct Arranged {

@@ -8,7 +8,6 @@
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct Context { Fusion *f; Root *alone; FusionGroup *group; Memory *kept /* memory of alone->reads */; } Context;

@@ -9,7 +9,6 @@
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- in place */

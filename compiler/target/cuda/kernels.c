@@ -6,7 +6,6 @@
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/tiles.h"
 
-#include <string.h>
 
 /* ---- parameters */
 

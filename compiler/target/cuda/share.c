@@ -10,9 +10,7 @@
  *   columns     it is parallel: neighbouring threads read neighbouring columns
  *   partial     few results of many iterations: blocks take slices of reduction iterations, a second function adds them up */
 #include "compiler/kernel/phase.h"
-#include "compiler/machine/machine.h"
 #include "compiler/target/cuda/cuda.h"
-#include "compiler/target/cuda/tiles.h"
 
 #include <stdlib.h>
 

@@ -10,7 +10,6 @@
 #include "compiler/target/host/host.h"
 #include "compiler/loops/lower.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { WIDEST_TILE = 2048, NARROWEST_TILE = 512, LONGEST_ROW = 4096, HEAVY_FLOPS = 8, UPDATE_TILE = 256, LEAST_UPDATE = 32768 };

@@ -1,5 +1,4 @@
 /* target.c: the host as a target: kernels are C functions that are linked with the program. */
-#include "compiler/base/c_text.h"
 #include "compiler/target/host/host.h"
 
 enum { WIDEST_LANE = 32 };

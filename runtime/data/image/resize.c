@@ -11,7 +11,6 @@
 #include "runtime/data/image/image.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { FRACTION = 22 };
