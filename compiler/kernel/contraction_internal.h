@@ -33,8 +33,6 @@ struct Contraction {
     bool shared;              /* the workers of a thread pool divide the results, not the samples */
     bool alone;             /* one worker calls it many times, for some of the samples each time */
     bool swapped;           /* A is argument 1 (b) of the kernel, B argument 0 */
-    /* GPUs: this kernel's statistics of the result are computed, too (EPILOGUE_STATISTICS); NULL: none */
-    const Kernel *statistics;
     int tiles;              /* GPUs: 0: the tiles with the best estimate, 1: the next ones, ... */
     mgpu_contraction table; /* what the runtime reads; axes of one element are left out */
     const char **label;     /* names of the table's axes */

@@ -248,19 +248,6 @@ bool epilogue_finds_function(const Kernel *k, Epilogue *e)
     return e->kind != EPILOGUE_NONE;
 }
 
-/* Recognizes moments of all elements of x, for each position along the last axis; all samples are valid. */
-bool epilogue_finds_moments(const Kernel *k)
-{
-    if (k->nest_count != 1 || k->read_count != 1 || k->write_count != 1 || !nest_has_moments(k->nests))
-        return false;
-    const Nest *nest = k->nests;
-    const Tensor *x = k->reads[0];
-    const Expr *away = nest->reductions[0].value, *load = away->kind == X_OP && away->op == OP_SUB ? without_casts(away->in[0]) : NULL;
-    return load && load->kind == X_LOAD && load->count == 1 && load->tensor == x && without_casts(away->in[1])->kind == X_LOAD &&
-           covers(nest->exprs, load->in[0], shape_count(&x->shape)) &&
-           is_modulo(nest->exprs, nest->stores[0].offset, load->in[0], shape_count(&k->writes[0]->shape) / MOMENTS, MOMENTS);
-}
-
 bool epilogue_is_gradient(const Kernel *k, const Epilogue *e, const Kernel *forward, const Epilogue *f, const int *from)
 {
     Polynomial inner = polynomial_unknown(), x = operand(f->bias >= 0), wanted = gelu_gradient(&x);

@@ -14,7 +14,6 @@ typedef enum EpilogueKind {
     EPILOGUE_GELU,          /* likewise; by tanh */
     EPILOGUE_GELU_GRADIENT, /* y = d gelu'(before + bias), where `before` is another contraction's result; and the sums of y */
     EPILOGUE_SUMS,          /* sums of an operand, over axes that the contraction sums over, too */
-    EPILOGUE_STATISTICS,    /* y = moments of d (batchnorm); d is stored as well, and other kernels read it */
 } EpilogueKind;
 
 typedef struct Epilogue {
@@ -28,8 +27,7 @@ typedef struct Epilogue {
 /* Returns true if the kernel has one nest and stores elements that depend only on what it reads at the same position (and on the
  * bias), and at most one sum of such values over all axes but the last: write *sums; -1: none. */
 bool epilogue_is_pointwise(const Kernel *, int bias, int *sums);
-bool epilogue_is_sum(const Kernel *);   /* Returns true if the sums are over all elements that the kernel reads. */
-bool epilogue_finds_moments(const Kernel *); /* Returns true if the kernel computes the moments of what it reads. */
+bool epilogue_is_sum(const Kernel *); /* Returns true if the sums are over all elements that the kernel reads. */
 /* Finds which function of x and bias the kernel stores in y, and sets its kind. */
 bool epilogue_finds_function(const Kernel *, Epilogue *);
 /* Returns true if the kernel is the gradient of gelu: `before` and the bias are those of the forward kernel. from[i] is the index

@@ -289,8 +289,6 @@ struct Kernel {
     const char **parameter_at; /* canonical kernels, by number in the text: "given.at[0]"; NULL: a constant of the code */
     int together;           /* canonical kernels: the most calls in one launch; 0: one */
     const Kernel *in_tiles_of; /* the contraction that this kernel computes in other tiles, to be timed against it; NULL: none */
-    const Kernel *both[2];      /* the contraction that this call fuses with its epilogue, and the epilogue; NULL: none */
-    bool preferred;             /* true if the fused kernel is used although a library has this contraction */
     const Place *at;
     Nest *nests; int nest_count; /* nests NULL: the program has the text and no longer needs them */
     uint8_t split;          /* MGPU_SPLIT_...: how the workers of a thread pool divide the work (mgpu.h) */

@@ -62,9 +62,9 @@ struct Target {
     int64_t (*workspace_for)(const Kernel *, int64_t samples, const char *archs); /* of a contraction; NULL: as above */
     /* may_epilogue returns true if a contraction and a kernel that is its epilogue may be one call; result: the call writes the
      * contraction's result, or something in its place. NULL: there are none. epilogue_workspace returns the bytes of workspace of
-     * such a call, and sets those of each sample. */
+     * such a call. */
     bool (*may_epilogue)(const Task *contraction, const Task *, const Epilogue *, bool result);
-    int64_t (*epilogue_workspace)(const Task *contraction, const Task *, const Epilogue *, const char *archs, int64_t *per_sample);
+    int64_t (*epilogue_workspace)(const char *archs);
     void (*end_kernels)(Program *);                /* called after all kernels of all phases are built; may be NULL */
 
     /* ---- code */

@@ -49,9 +49,6 @@ void place_leads(Lead *, int count, const double *begin_us, double share);
 
 /* ---- signature.c: the table of kernels; the digests of a phase's tasks */
 Signature *list_signatures(const Program *, int *count);
-/* number of results that are values of its own. A kernel of statistics that may be fused with its contraction also stores the
- * contraction's result unchanged */
-int results_of(const Task *);
 typedef struct TaskDigest TaskDigest;
 TaskDigest *digest_tasks(const Phase *, int devices);
 uint32_t digest_of(const TaskDigest *, int task_count, const Task *);

@@ -7,7 +7,6 @@
  * (verify/values.c).
  *
  * A kernel has more than one row only if its text does not determine the size of an operand, such as one that is read in part. */
-#include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/plan/schedule_internal.h"
@@ -101,13 +100,7 @@ static int compare_tasks(const void *a, const void *b)
 
 static uint64_t leaf_of(const Tensor *x) { return digest_leaf(x->name, x->kind == TENSOR_REPORT ? -1 : x->index); }
 
-int results_of(const Task *t)
-{
-    return task_is_joined(t) && t->kernel->epilogue->kind == EPILOGUE_STATISTICS ? t->kernel->write_count : t->write_count;
-}
-
-/* once: a result that is the unchanged operand keeps its digest */
-static TaskDigest *digests_of(const Phase *p, int devices, bool once)
+TaskDigest *digest_tasks(const Phase *p, int devices)
 {
     uint64_t *value = NEW_ARRAY(uint64_t, p->tensor_count); /* by tensor */
     TaskDigest *digests = NEW_ARRAY(TaskDigest, p->task_count);
@@ -127,15 +120,13 @@ static TaskDigest *digests_of(const Phase *p, int devices, bool once)
         for (int i = 0; i < task->write_count; i++)
             if (task->writes[i]->kind != TENSOR_TEMPORARY)
                 digest = digest_argument(digest, leaf_of(task->writes[i]));
-        for (int i = 0; i < (once ? results_of(task) : task->write_count); i++)
+        for (int i = 0; i < task->write_count; i++)
             value[task->writes[i]->id] = digest_result(digest, i);
         digests[t].digest = digest;
     }
     qsort(digests, (size_t)p->task_count, sizeof *digests, compare_tasks);
     return digests;
 }
-
-TaskDigest *digest_tasks(const Phase *p, int devices) { return digests_of(p, devices, false); }
 
 uint32_t digest_of(const TaskDigest *digests, int count, const Task *task)
 {
@@ -155,7 +146,7 @@ static int compare_digests(const void *a, const void *b)
 
 static uint32_t *list_digests(const Phase *p, int devices, int *count)
 {
-    TaskDigest *digests = digests_of(p, devices, true);
+    TaskDigest *digests = digest_tasks(p, devices);
     uint32_t *list = NEW_ARRAY(uint32_t, p->task_count);
     *count = 0;
     for (int t = 0; t < p->task_count; t++)

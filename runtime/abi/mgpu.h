@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 28  /* version of this interface; programs reject runtimes of another version */
+#define MGPU_INTERFACE 29  /* version of this interface; programs reject runtimes of another version */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -98,13 +98,14 @@ typedef struct mgpu_library_convolution {
  * kernel, and the contraction's call does nothing. d is the contraction's result; biases and sums have one number per row of it.
  * The call's arguments are what the kernel reads; a, b; what the kernel writes; d, if the library stores something there, which
  * is then also among what is read; and a workspace. */
-enum { MGPU_EPILOGUE_NONE,
-       MGPU_EPILOGUE_BIAS,    /* y = d + bias */
-       MGPU_EPILOGUE_RELU,    /* y = relu(d) or relu(d + bias) */
-       MGPU_EPILOGUE_GELU,    /* likewise, by tanh. If the call writes d (training), the library stores d + bias there */
-       MGPU_EPILOGUE_DGELU,   /* y = d gelu'(before + bias), with what the library stored for `before` + bias; sums of y's rows */
-       MGPU_EPILOGUE_BGRAD,   /* sums of a or b over K; the library stores d, too */
-       MGPU_EPILOGUE_STATISTICS /* y = moments of d's columns (mgpu_moments.h): by our own kernel, which stores d, too */ };
+enum {
+    MGPU_EPILOGUE_NONE,
+    MGPU_EPILOGUE_BIAS,  /* y = d + bias */
+    MGPU_EPILOGUE_RELU,  /* y = relu(d) or relu(d + bias) */
+    MGPU_EPILOGUE_GELU,  /* likewise, by tanh. If the call writes d (training), the library stores d + bias there */
+    MGPU_EPILOGUE_DGELU, /* y = d gelu'(before + bias), with what the library stored for `before` + bias; sums of y's rows */
+    MGPU_EPILOGUE_BGRAD  /* sums of a or b over K; the library stores d, too */
+};
 typedef struct mgpu_epilogue {
     uint8_t kind;
     uint8_t reads, writes;                    /* arguments of the kernel, */
@@ -125,9 +126,7 @@ typedef struct mgpu_gpu_kernel {
     bool spare;                               /* the function has a parameter for a workspace, which it does not use here */
     bool library_work;                        /* only the library uses the workspace: the function has no parameter for it */
     int together, words; /* > 0: most calls of a table (mgpu_calls in mgpu_device.h); their words of `parameters` */
-    int in_tiles_of; /* --tune: 1 + the kernel of which this is an alternative with other tiles; 0: none */
-    int both[2]; /* 1 + the kernels that it fuses: a contraction's and its epilogue's, whose arguments it has; 0: none */
-    bool preferred;                           /* used even if a library has the contraction */
+    int in_tiles_of;     /* --tune: 1 + the kernel of which this is an alternative with other tiles; 0: none */
 } mgpu_gpu_kernel;
 /* A table of calls is a parameter; all parameters have at most 4 KB (CUDA C++ Programming Guide, Function Parameters), including
  * the step block's address. A row has a call's samples, arguments, first block and words. */

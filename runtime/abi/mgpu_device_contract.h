@@ -113,81 +113,10 @@ MGPU_FUNCTION void mgpu_store_tile(const NUMBERS &numbers, const mgpu_contractio
     }
 }
 
-/* ---- statistics of C: for each column the moments (mgpu_moments.h) of all rows. Each tile leaves the mean of its rows and their sum of squared distances
- * from it, [2][tiles down][pitch], which it finds by distances from its first row; k12_finish puts them together, in their order. */
-
-enum { MGPU_STATISTICS_TOGETHER = 4 /* columns, side by side, of a thread that adds up */ };
-
-struct mgpu_no_statistics { static constexpr bool ANY = false; };
-struct mgpu_statistics {
-    static constexpr bool ANY = true;
-    double *parts;
-};
-
-template <const mgpu_contraction &T, const mgpu_tiles &S> MGPU_FUNCTION int64_t mgpu_statistics_pitch(const mgpu_contraction_sizes<T, S> &all)
-{
-    return (all.columns + MGPU_STATISTICS_TOGETHER - 1) / MGPU_STATISTICS_TOGETHER * MGPU_STATISTICS_TOGETHER;
-}
-
-/* The tile's part, of elements as they are stored: each thread adds up its rows of a column, a warp its lanes', and then come the warps, by `shared`.
- * All threads are through with the stages, and are through with this when it returns. */
-template <const mgpu_contraction &T, const mgpu_tiles &S, typename TILE>
-MGPU_FUNCTION void mgpu_tile_statistics(const mgpu_contraction_sizes<T, S> &all, const TILE &tile, const mgpu_tile_place<T, S> &at, char *shared,
-                                        const mgpu_statistics &to)
-{
-    typedef mgpu_element<S.type_c> element;
-    typedef typename mgpu_element<T.type>::sum SUM;
-    constexpr int THREADS = mgpu_tiles_threads(&S), LINE = TILE::WARPS_DOWN * S.columns;
-    static_assert((2 * LINE + S.columns) * (int)sizeof(SUM) <= mgpu_tiles_shared_bytes(&S), "warps' sums and the first row are where the stages were");
-    SUM *const room = (SUM *)shared + TILE::warp_down() * S.columns, *const first = (SUM *)shared + 2 * LINE;
-#pragma unroll
-    for (int i = 0; i < TILE::DOWN; i++)
-        if (TILE::row(i) == 0)
-#pragma unroll
-            for (int j = 0; j < TILE::ACROSS; j++)
-                first[TILE::column(j)] = element::widen(element::narrow(tile.value[i][j]));
-    __syncthreads();
-#pragma unroll
-    for (int j = 0; j < TILE::ACROSS; j++) {
-        const int column = TILE::column(j);
-        const bool is_column = at.column + column < all.columns;
-        SUM sum = 0, squares = 0;
-#pragma unroll
-        for (int i = 0; i < TILE::DOWN; i++) {
-            const SUM distance = is_column && at.row + TILE::row(i) < all.rows ? element::widen(element::narrow(tile.value[i][j])) - first[column] : (SUM)0;
-            sum += distance;
-            squares += distance * distance;
-        }
-        for (int by = 16; by >= TILE::LANES; by /= 2) {
-            sum += mgpu_from_above(sum, by, 32);
-            squares += mgpu_from_above(squares, by, 32);
-        }
-        if (threadIdx.x % 32 < TILE::LANES) {
-            room[column] = sum;
-            room[LINE + column] = squares;
-        }
-    }
-    __syncthreads();
-    const int64_t pitch = mgpu_statistics_pitch(all), tiles_down = (all.rows + S.rows - 1) / S.rows;
-    const double rows = (double)(all.rows - at.row < S.rows ? all.rows - at.row : S.rows);
-    for (int column = (int)threadIdx.x; column < S.columns && at.column + column < pitch; column += THREADS) {
-        double sum = 0, squares = 0;
-        for (int w = 0; w < TILE::WARPS_DOWN; w++) {
-            sum += (double)((SUM *)shared)[w * S.columns + column];
-            squares += (double)((SUM *)shared)[LINE + w * S.columns + column];
-        }
-        double *const part = to.parts + at.row / S.rows * pitch + at.column + column;
-        part[0] = (double)first[column] + sum / rows;
-        part[tiles_down * pitch] = max(squares - sum / rows * sum, 0.0);
-    }
-    __syncthreads();
-}
-
 /* ---- tiles first, first + step, ... of all parts: parts of one tile are `tiles` apart. shared: mgpu_tiles_shared_bytes */
-template <const mgpu_contraction &T, const mgpu_tiles &S, bool SPLIT, typename NUMBERS, typename STATISTICS = mgpu_no_statistics>
+template <const mgpu_contraction &T, const mgpu_tiles &S, bool SPLIT, typename NUMBERS>
 MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contraction_sizes<T, S> &all, const void *a,
-                                       const void *b, void *c, void *work, char *shared, unsigned first, unsigned step,
-                                       const STATISTICS &statistics = STATISTICS())
+                                       const void *b, void *c, void *work, char *shared, unsigned first, unsigned step)
 {
     typedef typename mgpu_contraction_tile<T, S>::type tile_type;
     typedef typename mgpu_contraction_tile<T, S>::down_operand down_operand;
@@ -248,10 +177,7 @@ MGPU_FUNCTION void mgpu_contract_tiles(const NUMBERS &numbers, const mgpu_contra
                 for (int j = 0; j < tile_type::ACROSS; j++)
                     to[(i * tile_type::ACROSS + j) * mgpu_tiles_threads(&S)] = tile.value[i][j];
         } else {
-            const mgpu_tile_place<T, S> to = STATISTICS::ANY ? mgpu_tile_place<T, S>(mgpu_kept(item), all) : SPLIT ? mgpu_tile_place<T, S>(item, all) : at;
-            mgpu_store_tile<T, S>(numbers, all, tile, to, c);
-            if constexpr (STATISTICS::ANY)
-                mgpu_tile_statistics<T, S>(all, tile, to, shared, statistics);
+            mgpu_store_tile<T, S>(numbers, all, tile, SPLIT ? mgpu_tile_place<T, S>(item, all) : at, c);
         }
     }
 }
@@ -377,9 +303,9 @@ MGPU_FUNCTION void mgpu_contract_direct(const void *a, const void *b, void *c, v
  * launch hands over, or mgpu_constant_numbers. A kernel may do several contractions: `before` are tiles of those before it
  * (MGPU_DIRECT: elements), which other blocks take. Returns that for the next. */
 
-template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS, typename STATISTICS = mgpu_no_statistics>
-MGPU_FUNCTION int64_t mgpu_contract_some(const NUMBERS &numbers, const void *a, const void *b, void *c, void *work, int64_t n, int64_t before,
-                                         const STATISTICS &statistics = STATISTICS())
+template <const mgpu_contraction &T, const mgpu_tiles &S, typename NUMBERS>
+MGPU_FUNCTION int64_t mgpu_contract_some(const NUMBERS &numbers, const void *a, const void *b, void *c, void *work, int64_t n,
+                                         int64_t before)
 {
     if constexpr (S.arithmetic == MGPU_DIRECT) {
         const int64_t all = (int64_t)gridDim.x * blockDim.x, first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x - before % all;
@@ -396,7 +322,8 @@ MGPU_FUNCTION int64_t mgpu_contract_some(const NUMBERS &numbers, const void *a, 
         if constexpr (S.stages == 0)
             mgpu_contract_nothing<T, S>(numbers, sizes, c, first, gridDim.x);
         else
-            mgpu_contract_tiles<T, S, (S.split_tiles > 0)>(numbers, sizes, a, b, c, work, mgpu_dynamic_shared(), first, gridDim.x, statistics);
+            mgpu_contract_tiles<T, S, (S.split_tiles > 0)>(numbers, sizes, a, b, c, work, mgpu_dynamic_shared(), first,
+                                                           gridDim.x);
         return before + sizes.tiles;
     }
 }
@@ -411,53 +338,6 @@ template <const mgpu_contraction &T, const mgpu_tiles &S>
 MGPU_FUNCTION int64_t mgpu_contract(const mgpu_numbers &numbers, const void *a, const void *b, void *c, void *work, int64_t n, int64_t before)
 {
     return mgpu_contract_some<T, S>(mgpu_parameter_numbers{numbers}, a, b, c, work, n, before);
-}
-
-/* with statistics. It is not split */
-template <const mgpu_contraction &T, const mgpu_tiles &S>
-MGPU_FUNCTION void mgpu_contract_with_statistics(const mgpu_numbers &numbers, const void *a, const void *b, void *c, void *parts, int64_t n)
-{
-    static_assert(S.split_tiles == 0 && S.arithmetic != MGPU_DIRECT, "whole tiles");
-    mgpu_contract_some<T, S>(mgpu_parameter_numbers{numbers}, a, b, c, nullptr, n, 0, mgpu_statistics{(double *)parts});
-}
-
-/* A block has some columns at a time: first the mean of all rows, then what is around it. */
-template <const mgpu_contraction &T, const mgpu_tiles &S>
-MGPU_FUNCTION void mgpu_finish_statistics(const mgpu_numbers &numbers, const void *parts, double *moments, int64_t n)
-{
-    enum { TOGETHER = MGPU_STATISTICS_TOGETHER };
-    typedef mgpu_vector<double, TOGETHER> Part;
-    const mgpu_contraction_sizes<T, S> all(mgpu_parameter_numbers{numbers}, n);
-    const int64_t pitch = mgpu_statistics_pitch(all);
-    const int tiles_down = (int)((all.rows + S.rows - 1) / S.rows), groups = (int)(pitch / TOGETHER);
-    for (int item = (int)blockIdx.x; item < groups; item += (int)gridDim.x) {
-        const int column = item * TOGETHER;
-        const double *const means = (const double *)parts + column, *const around = means + tiles_down * pitch;
-        double mean[TOGETHER] = {0}, squares[TOGETHER] = {0};
-        for (int k = (int)threadIdx.x; k < tiles_down; k += MGPU_THREADS) {
-            const double rows = (double)(all.rows - (int64_t)k * S.rows < S.rows ? all.rows - (int64_t)k * S.rows : S.rows);
-            const Part own = *(const Part *)(means + k * pitch), first = *(const Part *)means;
-            for (int e = 0; e < TOGETHER; e++)
-                mean[e] += rows * (own.at[e] - first.at[e]);
-        }
-        mgpu_columns_add(mean, 1);
-        for (int e = 0; e < TOGETHER; e++)
-            mean[e] = means[e] + mean[e] / (double)all.rows;
-        for (int k = (int)threadIdx.x; k < tiles_down; k += MGPU_THREADS) {
-            const double rows = (double)(all.rows - (int64_t)k * S.rows < S.rows ? all.rows - (int64_t)k * S.rows : S.rows);
-            const Part own = *(const Part *)(means + k * pitch), rest = *(const Part *)(around + k * pitch);
-            for (int e = 0; e < TOGETHER; e++)
-                squares[e] += rest.at[e] + rows * (own.at[e] - mean[e]) * (own.at[e] - mean[e]);
-        }
-        mgpu_columns_add(squares, 1);
-        for (int e = 0; e < TOGETHER; e++)
-            if ((int)threadIdx.x == e && column + e < all.columns) {
-                double *const own = moments + 3 * (column + e);
-                own[0] = (double)all.rows;
-                own[1] = mean[e];
-                own[2] = squares[e];
-            }
-    }
 }
 
 /* adds up the parts: a thread has one element at a time */

@@ -130,9 +130,10 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
     {
         return threadIdx.x / 32 / (THREADS_ACROSS / LANES) * (32 / LANES) + threadIdx.x % 32 / LANES;
     }
-    MGPU_FUNCTION uint32_t across_thread(void) { return threadIdx.x / 32 % (THREADS_ACROSS / LANES) * LANES + threadIdx.x % LANES; }
-    static constexpr int WARPS_DOWN = THREADS_DOWN / (32 / LANES); /* warps that have the same columns; which of these a thread's is: */
-    MGPU_FUNCTION uint32_t warp_down(void) { return threadIdx.x / 32 / (THREADS_ACROSS / LANES); }
+    MGPU_FUNCTION uint32_t across_thread(void)
+    {
+        return threadIdx.x / 32 % (THREADS_ACROSS / LANES) * LANES + threadIdx.x % LANES;
+    }
     MGPU_FUNCTION int row(int i) { return mgpu_own_index<ROWS::ALONG_K, THREADS_DOWN, CHUNK>(down_thread(), i); }
     MGPU_FUNCTION int column(int j) { return mgpu_own_index<COLUMNS::ALONG_K, THREADS_ACROSS, CHUNK>(across_thread(), j); }
 

@@ -86,8 +86,6 @@ template <int TYPE, typename ROWS, typename COLUMNS, int THREADS> struct mgpu_wa
     static_assert(OWN_ROWS % 64 == 0 && COLUMNS::DEPTH % DEPTH == 0, "whole matrices");
     sum value[DOWN][ACROSS];
 
-    static constexpr int WARPS_DOWN = 4 * GROUPS_DOWN;
-    MGPU_FUNCTION uint32_t warp_down(void) { return threadIdx.x / 128 % GROUPS_DOWN * 4 + threadIdx.x % 128 / 32; }
     MGPU_FUNCTION uint32_t first_row() { return GROUPS == 1 ? 0 : threadIdx.x / 128 % GROUPS_DOWN * OWN_ROWS; }
     MGPU_FUNCTION uint32_t first_column() { return GROUPS == 1 ? 0 : threadIdx.x / 128 / GROUPS_DOWN * OWN_COLUMNS; }
     MGPU_FUNCTION int row(int i) { return (int)(first_row() + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4) + i / 2 * 64 + i % 2 * 8; }

@@ -389,7 +389,7 @@ static bool run_way(const CudaDevice *d, const void *context, int way)
     const Trial *t = context;
     if (way > 0)
         return multiply(d, t->l, t->done->matmul, t->choice, &t->results[way - 1].algo, t->operands) == CUBLAS_STATUS_SUCCESS;
-    mgpu_cuda_launch_first(d, t->phase, t->done->op, -1);
+    mgpu_cuda_launch_first(d, t->phase, t->done->op);
     return true;
 }
 
@@ -622,7 +622,7 @@ static void prepare_phase(const CudaDevice *d, Cublaslt *l, const mgpu_device_ph
             const mgpu_gpu_kernel *kernel = op->verb == MGPU_CALL ? &d->kernels[op->target] : NULL;
             if (kernel && !joined && kernel->matmul)
                 prepare_matmul(d, l, p, op);
-            else if (kernel && joined && mgpu_is_joined(kernel, op) && kernel->epilogue.kind != MGPU_EPILOGUE_STATISTICS)
+            else if (kernel && joined && mgpu_is_joined(kernel, op))
                 prepare_epilogue(d, l, p, op);
         }
 }
@@ -654,8 +654,6 @@ static const Done *find_done(const Cublaslt *l, const mgpu_op *op)
     Done key = {.op = op};
     return l->done_count ? bsearch(&key, l->done, (size_t)l->done_count, sizeof key, by_operation) : NULL;
 }
-
-bool mgpu_cublaslt_does(const Cublaslt *l, const mgpu_op *op) { return find_done(l, op) != NULL; }
 
 int mgpu_cublaslt_run(const CudaDevice *d, const Cublaslt *l, const DeviceCall *call)
 {

@@ -13,7 +13,6 @@
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/library.h"
 #include "runtime/cuda/ways.h"
-#include "runtime/engine/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -476,7 +475,7 @@ static bool run_way(const CudaDevice *d, const void *context, int way)
     const Trial *t = context;
     if (way > 0)
         return convolve(t->l, d, -1, d->kernels[t->op->target].convolution, t->choice->candidate[way - 1], t->argument) == CUDNN_STATUS_SUCCESS;
-    mgpu_cuda_launch_first(d, t->phase, t->op, -1);
+    mgpu_cuda_launch_first(d, t->phase, t->op);
     return true;
 }
 
@@ -538,8 +537,6 @@ void mgpu_cudnn_prepare(const CudaDevice *d, Cudnn *l, Tuning *tuning, char *sai
     if (l->refused)
         snprintf(said + used, room - used, l->why ? ", %d by kernels (%s)" : ", %d by kernels", l->refused, l->f.get_error_string(l->why));
 }
-
-bool mgpu_cudnn_does(const Cudnn *l, int kernel) { return l->choices[kernel].plan != NULL; }
 
 int mgpu_cudnn_run(const CudaDevice *d, const Cudnn *l, const DeviceCall *call)
 {

@@ -165,7 +165,6 @@ static void open_libraries(CudaDevice *d, const DevicePlan *p)
     }
     if (d->cudnn)
         mgpu_cudnn_prepare(d, d->cudnn, tuning, d->said, sizeof d->said);
-    mgpu_cuda_join_calls(d, tuning);
     if (tuning)
         mgpu_tuning_close(d, tuning, d->said, sizeof d->said);
 }
@@ -249,7 +248,6 @@ static void cuda_close(Device *device)
     free(d->images);
     free(d->function);
     free(d->instead);
-    free(d->both);
     free(d->marks);
     free(d->parameters);
     pthread_mutex_destroy(d->alone);
@@ -481,13 +479,6 @@ static bool cuda_call(Device *device, const DeviceCall *call, int count, const m
         d->after_kernel = true;
         return true;
     }
-    const BothCall *both = mgpu_cuda_find_both(d, call->op);
-    if (both) {
-        int launched = both->row >= 0 ? mgpu_cuda_launch_both(d, call->op, both->row, call->argument, call->arguments, step, d->after_kernel) : 0;
-        count_launch(d, launched, began);
-        d->after_kernel = d->after_kernel || launched > 0;
-        return launched > 0;
-    }
     int issued = d->library && (kernel->matmul || mgpu_is_joined(kernel, call->op)) ? mgpu_cublaslt_run(d, d->library, call) : -1;
     int convolved = d->cudnn && kernel->convolution ? mgpu_cudnn_run(d, d->cudnn, call) : 0;
     issued = convolved ? convolved : issued;
@@ -507,25 +498,14 @@ static bool cuda_checks(const Device *d)
     return ((const CudaDevice *)d)->cuda->declare != NULL;
 }
 
-/* Returns true for the result of a contraction that is fused into this call: it is in the call's read list, but the contraction's
- * own call has not written it. */
-static bool is_made_here(const CudaDevice *d, const mgpu_op *op, const DeviceRange *ranges, int count, const DeviceRange *read)
-{
-    const BothCall *both = op->verb == MGPU_CALL ? mgpu_cuda_find_both(d, op) : NULL;
-    for (int i = 0; both && both->row >= 0 && !read->writes && i < count; i++)
-        if (ranges[i].writes && ranges[i].begin == read->begin)
-            return true;
-    return false;
-}
-
 static void cuda_declare(Device *device, const mgpu_op *op, const char *operation, const DeviceRange *ranges, int count)
 {
     const CudaDevice *d = cuda_device(device);
     CudaRange *there = mgpu_allocate((size_t)count + 1, sizeof *there);
     int all = 0;
     for (int i = 0; i < count; i++)
-        if (!is_made_here(d, op, ranges, count, &ranges[i]))
-            there[all++] = (CudaRange){d->arena + (CUdeviceptr)ranges[i].begin, d->arena + (CUdeviceptr)ranges[i].end, ranges[i].writes, ranges[i].name};
+        there[all++] = (CudaRange){d->arena + (CUdeviceptr)ranges[i].begin, d->arena + (CUdeviceptr)ranges[i].end,
+                                   ranges[i].writes, ranges[i].name};
     if (d->cudnn && op->verb == MGPU_CALL && d->kernels[op->target].convolution)
         there[all++] = mgpu_cudnn_workspace(d->cudnn);
     mgpu_cuda_declare(d, op->lane, operation, there, all);

@@ -28,7 +28,6 @@ struct Machine {
 typedef struct Cublaslt Cublaslt;    /* cublaslt.c */
 typedef struct Cudnn Cudnn;          /* cudnn.c */
 typedef struct Tuning Tuning;        /* ways.c */
-typedef struct BothCall { const mgpu_op *op; int row; } BothCall; /* row: the kernel launched for op; -1: none */
 typedef struct CudaDevice {
     const CudaDriver *cuda;
     const Gpu *gpu;
@@ -41,7 +40,6 @@ typedef struct CudaDevice {
     const mgpu_image **images;         /* [module]: what it was loaded from */
     CUfunction (*function)[2];         /* [kernel]; NULL: none */
     int *instead;                      /* [kernel]: the kernel that --tune chose in its place; NULL: no --tune */
-    BothCall *both; int both_count;    /* sorted by op: contractions fused with their statistics (both.c) */
     int most_shared;                   /* most bytes of shared memory of a block, static and dynamic */
     const mgpu_gpu_kernel *kernels;
     int kernel_count;
@@ -111,7 +109,6 @@ void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, Tuning *, char *said,
 /* Issues to the lane comp what the library computes of a call. Returns the number of its matmuls; 0 if the next call computes
  * this one, too; -1 if the library does not compute it. */
 int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
-bool mgpu_cublaslt_does(const Cublaslt *, const mgpu_op *); /* it computes the call, or the next call does */
 
 /* tiles.c: called before libraries are asked; chooses the fastest tiles of our own contractions. */
 void mgpu_cuda_tune_tiles(CudaDevice *, Tuning *);
@@ -123,16 +120,8 @@ static inline int mgpu_cuda_row(const CudaDevice *d, int kernel) { return d->ins
 int mgpu_cuda_launch(const CudaDevice *, const mgpu_op *, void *const *argument, int arguments, const mgpu_step *, bool follows);
 /* with a table */
 int mgpu_cuda_launch_together(const CudaDevice *, const DeviceCall *, int count, const mgpu_step *, bool follows);
-/* row: of BothCall */
-int mgpu_cuda_launch_both(const CudaDevice *, const mgpu_op *, int row, void *const *argument, int arguments, const mgpu_step *, bool follows);
-/* Launches with the buffers' first slots, to be timed. both: a kernel that computes the previous call, too; -1: the call's
- * own. */
-void mgpu_cuda_launch_first(const CudaDevice *, const mgpu_device_phase *, const mgpu_op *, int both);
-
-/* both.c: chooses the statistics that are fused with their contractions, once it is known what libraries compute.
- * mgpu_cuda_find_both returns NULL if a call is not fused. */
-void mgpu_cuda_join_calls(CudaDevice *, Tuning *);
-const BothCall *mgpu_cuda_find_both(const CudaDevice *, const mgpu_op *);
+/* Launches with the buffers' first slots, to be timed. */
+void mgpu_cuda_launch_first(const CudaDevice *, const mgpu_device_phase *, const mgpu_op *);
 
 /* cudnn.c: convolutions by cuDNN, likewise. mgpu_cudnn_run returns how many kernels it issues in place of a call; 0: it does not
  * compute it. */
@@ -142,7 +131,6 @@ void mgpu_cudnn_close(const CudaDevice *, Cudnn *);
 CudaRange mgpu_cudnn_workspace(const Cudnn *); /* that its calls write */
 void mgpu_cudnn_prepare(const CudaDevice *, Cudnn *, Tuning *, char *said, size_t room);
 int mgpu_cudnn_run(const CudaDevice *, const Cudnn *, const DeviceCall *);
-bool mgpu_cudnn_does(const Cudnn *, int kernel);
 
 /* nccl.c: Finds and uses NCCL's allocator, whose memory it can register for all transports, including NVLink's switches. Returns
  * 0 if there is none. Memory is freed by nccl_free. */

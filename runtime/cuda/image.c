@@ -137,7 +137,10 @@ CUfunction mgpu_cuda_function(CudaDevice *d, const char *name)
     return function;
 }
 
-static bool is_optional(const mgpu_gpu_kernel *k) { return k->in_tiles_of || k->both[0]; } /* there is an alternative */
+static bool is_optional(const mgpu_gpu_kernel *k)
+{
+    return k->in_tiles_of;
+} /* there is an alternative */
 
 /* By default a GPU gives a block at most 48 KiB of shared memory, static and dynamic together; the compiler of the image
  * determines how much is static. So the maximum is requested for every kernel, since kernels may share a function. */

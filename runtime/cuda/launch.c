@@ -89,14 +89,7 @@ int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void *const *argume
     return launch(d, op, mgpu_cuda_row(d, op->target), d->parameters, count, step, follows);
 }
 
-int mgpu_cuda_launch_both(const CudaDevice *d, const mgpu_op *op, int row, void *const *argument, int arguments, const mgpu_step *step, bool follows)
-{
-    for (int i = 0; i < arguments; i++)
-        d->parameters[i] = (void *)(uintptr_t)&argument[i];
-    return launch(d, op, row, d->parameters, arguments, step, follows);
-}
-
-void mgpu_cuda_launch_first(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op, int both)
+void mgpu_cuda_launch_first(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op)
 {
     int arguments = 0;
     void *argument[op->read_count + op->write_count];
@@ -110,8 +103,5 @@ void mgpu_cuda_launch_first(const CudaDevice *d, const mgpu_device_phase *p, con
         else
             argument[arguments++] = at;
     }
-    if (both >= 0)
-        mgpu_cuda_launch_both(d, op, both, argument, arguments, step, false);
-    else
-        mgpu_cuda_launch(d, op, argument, arguments, step, false);
+    mgpu_cuda_launch(d, op, argument, arguments, step, false);
 }

@@ -13,7 +13,7 @@ static bool run_way(const CudaDevice *d, const void *context, int way)
 {
     const Trial *t = context;
     d->instead[t->op->target] = t->row[way];
-    mgpu_cuda_launch_first(d, t->phase, t->op, -1);
+    mgpu_cuda_launch_first(d, t->phase, t->op);
     return true;
 }
 

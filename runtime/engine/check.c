@@ -113,8 +113,7 @@ static void check_epilogue(const Check *c, const mgpu_device_phase *p, const mgp
 {
     const mgpu_op *op = c->op, *matmul = mgpu_comp_before(p, op);
     const mgpu_access *write = op->writes;
-    bool statistics = e->kind == MGPU_EPILOGUE_STATISTICS;
-    require(c, matmul && matmul->verb == MGPU_CALL && matmul->read_count == 3 && (statistics || c->program->gpu_kernels[matmul->target].matmul),
+    require(c, matmul && matmul->verb == MGPU_CALL && matmul->read_count == 3 && c->program->gpu_kernels[matmul->target].matmul,
             "an epilogue follows no matmul");
     int result = mgpu_access_of(matmul, matmul->read_count)->buffer, x = e->x < 0 || e->x >= e->reads ? -1 : mgpu_access_of(op, e->x)->buffer;
     bool stored = op->write_count == e->writes + 2;
@@ -125,13 +124,13 @@ static void check_epilogue(const Check *c, const mgpu_device_phase *p, const mgp
                 mgpu_access_of(op, e->reads)->buffer == mgpu_access_of(matmul, 0)->buffer &&
                 mgpu_access_of(op, e->reads + 1)->buffer == mgpu_access_of(matmul, 1)->buffer,
             "an epilogue has other arguments");
-    require(c,
-            e->kind <= MGPU_EPILOGUE_STATISTICS && e->bias < e->reads && e->before < e->reads && e->y < e->writes &&
-                e->sums < e->writes &&
-                (e->kind == MGPU_EPILOGUE_BGRAD
-                     ? stored && e->sums >= 0 && (x == mgpu_access_of(matmul, 0)->buffer || x == mgpu_access_of(matmul, 1)->buffer)
-                     : e->y >= 0 && (!statistics || stored) && x == result && (e->kind == MGPU_EPILOGUE_DGELU) == (e->before >= 0)),
-            "an epilogue makes no sense");
+    require(
+        c,
+        e->kind <= MGPU_EPILOGUE_BGRAD && e->bias < e->reads && e->before < e->reads && e->y < e->writes && e->sums < e->writes &&
+            (e->kind == MGPU_EPILOGUE_BGRAD
+                 ? stored && e->sums >= 0 && (x == mgpu_access_of(matmul, 0)->buffer || x == mgpu_access_of(matmul, 1)->buffer)
+                 : e->y >= 0 && x == result && (e->kind == MGPU_EPILOGUE_DGELU) == (e->before >= 0)),
+        "an epilogue makes no sense");
 }
 
 static void check_verb(const Check *c, const mgpu_device_phase *p)

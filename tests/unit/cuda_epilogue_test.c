@@ -145,22 +145,6 @@ static Graph *functions(void)
     return g;
 }
 
-/* moments of d, or of what is made of it, over the samples, where others read d, too */
-static Graph *moments_of(Node *made(Graph *, Node *))
-{
-    Graph *g = begin();
-    Node *d = matmul(g, "k,ik->i", input(g, DEPTH), variable(g, SHAPE(N, DEPTH)), false);
-    Node *in[] = {made(g, d), graph_number(g, 1, BOOL)}; /* all samples count */
-    Node *moments = graph_reduce(g, graph_make(g, &(Node){.op = OP_MOMENTS, .in = in, .inputs = 2}, true));
-    output(g, spread(g, graph_cast(g, graph_moment(g, moments, MOMENT_MEAN), F32), d));
-    return g;
-}
-
-static Node *itself(Graph *g, Node *d) { return (void)g, d; }
-static Node *square_of(Graph *g, Node *d) { return graph_binary(g, OP_MUL, d, d); }
-static Graph *statistics(void) { return moments_of(itself); }
-static Graph *statistics_of_squares(void) { return moments_of(square_of); }
-
 /* y = f(d) of a matmul's result alone */
 static Node *number(Graph *g, double value, const Node *like) { return graph_broadcast(g, graph_number(g, value, F32), like->shape); }
 static Node *times(Graph *g, double factor, Node *x) { return graph_binary(g, OP_MUL, number(g, factor, x), x); }
@@ -253,7 +237,8 @@ static const char *why_apart(const Phase *p, int *joined)
     return NULL;
 }
 
-static const struct { const char *name; Graph *(*graph)(void); int joined; } CASES[] = {
+static const struct { const char *name; Graph *(*graph)(void); int joined;
+} CASES[] = {
     {"a state that a matmul makes", state_of_matmul, 1},
     {"a state that others read behind it", state_that_others_read, 0},
     {"a state that it reads", state_that_is_read, 0},
@@ -262,8 +247,6 @@ static const struct { const char *name; Graph *(*graph)(void); int joined; } CAS
     {"sums of what two read", sums_of_two, 1},
     {"a function, and sums", function_and_sums, 1},
     {"functions of two", functions, 2},
-    {"statistics", statistics, 1},
-    {"statistics of squares", statistics_of_squares, 0},
     {"gelu", graph_of_gelu, 1},
     {"gelu in another order", graph_of_other_gelu, 1},
     {"gelu with another cube", graph_of_no_gelu, 0},

@@ -473,138 +473,6 @@ static void run_tile_cases(void *const *modules, CheckedGpu *gpu)
     conclude("shapes of tiles", tile_case_count, wrong_cases);
 }
 
-/* ---- tiles with statistics of C: moments of what is stored, over its rows. Values are up to 10^5 deviations away from 0 */
-
-enum { STATISTICS_ARGUMENTS = 5, OF_MOMENTS = 3, OF_WORK }; /* after a, b, c */
-static TileCase *statistics_cases;
-static int statistics_case_count;
-
-/* rows: samples and places; columns: channels, of an odd number; or, transposed, the operands the other way round */
-static void statistics_case(const Tile *tile, uint8_t arithmetic, const uint8_t type[3], int which)
-{
-    bool transposed = which & 1;
-    int64_t places = 11, k = 48, channels = tile->columns + (which & 2 ? 8 : 13), samples = 2 + 2 * tile->rows / places;
-    mgpu_axis *axis = NEW_ARRAY(mgpu_axis, 4), rows[] = {{MGPU_SAMPLES, places * k, 0, places * channels, 0, 0}, {places, k, 0, channels, 0, 0}};
-    mgpu_axis columns = {channels, 0, k, 1, 0, 0};
-    mgpu_contraction t = {.axis = axis, .m = transposed ? 1 : 2, .n = transposed ? 2 : 1, .k = 1,
-                          .type = arithmetic == MGPU_FMA && type[2] == MGPU_F64 ? MGPU_F64 : MGPU_F32};
-    for (int i = 0; i < 2; i++)
-        axis[transposed + i] = transposed ? (mgpu_axis){rows[i].extent, 0, rows[i].a, rows[i].c, 0, 0} : rows[i];
-    axis[transposed ? 0 : 2] = transposed ? (mgpu_axis){columns.extent, columns.b, 0, columns.c, 0, 0} : columns;
-    axis[3] = (mgpu_axis){k, 1, 1, 0, 0, 0};
-    TileCase own = case_of(&t, tile, arithmetic, type, 2 * which, samples);
-    own.name = format("statistics, %s %s -> %s, tile %d x %d by %d x %d, %lld n x %lld%s", arithmetic == MGPU_MMA ? "mma" : "fma", type_name(type[0]),
-                      type_name(type[2]), tile->rows, tile->columns, tile->down, tile->across, (long long)places, (long long)channels,
-                      transposed ? ", transposed" : "");
-    own.limit = type[2] == MGPU_F64 ? 1e-13 : 1e-6;
-    APPEND(statistics_cases, statistics_case_count, own);
-}
-
-static void make_statistics_cases(bool full)
-{
-    static const Tile fma[] = {{64, 64, 8, 16}, {128, 16, 32, 4}, {16, 64, 4, 16}, {32, 32, 8, 8}, {128, 128, 16, 16}};
-    static const Tile mma[] = {{128, 128, 2, 2}, {256, 64, 4, 1}, {64, 128, 1, 4}, {16, 64, 1, 2}, {64, 256, 1, 4}, {128, 16, 4, 1}, {32, 32, 2, 2}};
-    static const uint8_t matrices[][3] = {{MGPU_BF16, MGPU_BF16, MGPU_BF16}, {MGPU_F16, MGPU_F16, MGPU_F16}, {MGPU_F32, MGPU_F32, MGPU_F32}};
-    static const uint8_t numbers[][3] = {{MGPU_F64, MGPU_F64, MGPU_F64}, {MGPU_F32, MGPU_F32, MGPU_F32}};
-    for (int i = 0; i < COUNT(mma); i++)
-        for (int j = 0; j < COUNT(matrices); j++)
-            if (full ? is_of_today(i + j, 3) : i < 3 && j == i)
-                statistics_case(&mma[i], MGPU_MMA, matrices[j], i + j);
-    for (int i = 0; i < COUNT(fma); i++)
-        for (int j = 0; j < COUNT(numbers); j++)
-            /* of f64 plans have at most 4 x 4 sums a thread */
-            if ((full ? is_of_today(i + j, 2) : i < 3 && j == i % 2) && (numbers[j][0] != MGPU_F64 || (fma[i].rows / fma[i].down <= 4 && fma[i].columns / fma[i].across <= 4)))
-                statistics_case(&fma[i], MGPU_FMA, numbers[j], i + 1);
-}
-
-static void print_statistics_cases(Text text[MODULES])
-{
-    for (int i = 0; i < statistics_case_count; i++) {
-        const TileCase *own = &statistics_cases[i];
-        Text *t = &text[i % MODULES];
-        const char *name = format("s%d", i);
-        cuda_print_matmul(own->matmul, true, name, t);
-        for (int finish = 0; finish < 2; finish++)
-            text_add(t, "extern \"C\" __global__ void __launch_bounds__(%s) %s%s(const %s *__restrict__ a, const %s *__restrict__ b, %s *__restrict__ c, "
-                     "double *__restrict__ moments, char *__restrict__ work, const mgpu_step *step, int64_t n, "
-                     "const __grid_constant__ mgpu_numbers numbers)\n{\n    %s<%s_matmul, %s_tiles>(numbers, %s, n);\n}\nMGPU_ENTRY(%s%s)\n",
-                     finish ? "256" : format("%d, %d", mgpu_tiles_threads(&own->matmul->tiles), cuda_matmul_blocks(own->matmul)), name, finish ? "_finish" : "",
-                     c_type(own->type[0]), c_type(own->type[1]), c_type(own->type[2]), finish ? "mgpu_finish_statistics" : "mgpu_contract_with_statistics",
-                     name, name, finish ? "work, moments" : "a, b, c, work", name, finish ? "_finish" : "");
-    }
-}
-
-static const char *check_statistics(const TileCase *own, void *const *memory, int64_t rows, int64_t channels)
-{
-    const double *moments = memory[OF_MOMENTS];
-    for (int64_t j = 0; j < channels; j++) {
-        double mean = 0, squares = 0;
-        for (int64_t i = 0; i < rows; i++)
-            mean += element_of(memory[2], own->type[2], i * channels + j) / (double)rows;
-        for (int64_t i = 0; i < rows; i++)
-            squares += pow(element_of(memory[2], own->type[2], i * channels + j) - mean, 2);
-        double near = own->limit * (sqrt(squares / (double)rows) + 1e-9 * fabs(mean));
-        if (moments[3 * j] != (double)rows || !(fabs(moments[3 * j + 1] - mean) <= near) || !(fabs(moments[3 * j + 2] - squares) <= own->limit * squares))
-            return format("of column %lld: %g, %.17g and %.17g, not %lld, %.17g and %.17g", (long long)j, moments[3 * j], moments[3 * j + 1], moments[3 * j + 2],
-                          (long long)rows, mean, squares);
-    }
-    return NULL;
-}
-
-static const char *run_statistics_case(const TileCase *own, const char *name, void *module, CheckedGpu *gpu)
-{
-    const CudaMatmul *p = own->matmul;
-    int columns = cuda_matmul_column_list(p);
-    int64_t n = own->samples, channels = mgpu_list_extent(&p->table, columns, n), rows = mgpu_list_extent(&p->table, 3 - columns, n);
-    int64_t pitch = (channels + 3) / 4 * 4;
-    const int64_t sizes[STATISTICS_ARGUMENTS] = {size_of(&p->table, n, 0) * mgpu_type_bytes(own->type[0]), size_of(&p->table, n, 1) * mgpu_type_bytes(own->type[1]),
-                                                 rows * channels * mgpu_type_bytes(own->type[2]), 3 * channels * 8,
-                                                 2 * ((rows + p->tiles.rows - 1) / p->tiles.rows) * pitch * 8};
-    mgpu_launch launch[2];
-    mgpu_numbers numbers[CUDA_NUMBERS];
-    Guarded memory[STATISTICS_ARGUMENTS];
-    void *arguments[STATISTICS_ARGUMENTS], *first = malloc((size_t)sizes[OF_MOMENTS]);
-    const char *wrong = NULL;
-    launch_numbers = cuda_number_list(p, numbers) > 0 ? numbers : NULL;
-    cuda_matmul_launches(p, name, launch);
-    launch[1] = (mgpu_launch){.function = format("%s_finish", name), .iterations = pitch / 4, .per_block = 1, .most = INT32_MAX, .threads = 256};
-    for (int i = 0; i < STATISTICS_ARGUMENTS; i++) {
-        memory[i] = guarded(sizes[i]);
-        arguments[i] = memory[i].begin;
-        for (int64_t k = 0; i < 2 && k < sizes[i] / mgpu_type_bytes(own->type[i]); k++)
-            set_element(memory[i].begin, own->type[i], k, (draw(2) ? 1 : -1) * (double)(4 + draw(4)) / (double)(8 << draw(3)) + (own->type[2] == MGPU_F32 ? 100 : 0.25));
-    }
-    for (int turn = 0; turn < 2 && !wrong; turn++) {
-        for (int i = OF_MOMENTS; i <= OF_WORK; i++)
-            memset(memory[i].begin, 0xff, (size_t)sizes[i]);
-        wrong = run_launches(module, launch, arguments, STATISTICS_ARGUMENTS, n, turn ? 1 + draw(4) : 0, (uint64_t)turn * 1234567);
-        if (!wrong && turn == 0)
-            memcpy(first, memory[OF_MOMENTS].begin, (size_t)sizes[OF_MOMENTS]);
-        else if (!wrong && memcmp(first, memory[OF_MOMENTS].begin, (size_t)sizes[OF_MOMENTS]) != 0)
-            wrong = "other results with another grid";
-        wrong = wrong || turn ? wrong : check_statistics(own, arguments, rows, channels);
-    }
-    if (gpu && !wrong)
-        wrong = run_checked(gpu, launch, arguments, sizes, 4, STATISTICS_ARGUMENTS, n);
-    for (int i = 0; i < STATISTICS_ARGUMENTS; i++)
-        give_back(&memory[i]);
-    free(first);
-    return wrong;
-}
-
-static void run_statistics_cases(void *const *modules, CheckedGpu *gpu)
-{
-    int wrong_cases = 0;
-    for (int i = 0; i < statistics_case_count; i++) {
-        const TileCase *own = &statistics_cases[i];
-        const char *wrong = run_statistics_case(own, format("s%d", i), modules[i % MODULES], i % MODULES == MODULES - 1 ? gpu : NULL);
-        if (wrong)
-            printf("not ok %s: %s\n", own->name, wrong);
-        wrong_cases += wrong != NULL;
-    }
-    conclude("statistics", statistics_case_count, wrong_cases);
-}
-
 /* ---- NVRTC: shapes of tiles, and some contractions, as it would see them */
 
 static void compile_cases(bool full)
@@ -620,7 +488,6 @@ static void compile_cases(bool full)
     if (full)
         print_cases(text);
     print_tile_cases(text, is_brief() ? tile_case_count : 1);
-    print_statistics_cases(text);
     text_add(&one, "%s", MODULE_HEAD);
     for (int i = 0; i < (full ? MODULES : 1); i++)
         text_bytes(&one, text[i].data, text[i].length);
@@ -694,13 +561,11 @@ int main(void)
             cases[kept++] = cases[i];
     case_count = kept;
     make_tile_cases(full);
-    make_statistics_cases(full);
     check_far();
     for (int i = 0; i < MODULES; i++)
         text_add(&text[i], "%s", MODULE_HEAD);
     print_cases(text);
     print_tile_cases(text, 1);
-    print_statistics_cases(text);
     compile_cases(full);
     const char *wrong = open_all(folder, text, modules);
     if (wrong) {
@@ -709,7 +574,6 @@ int main(void)
     } else {
         CheckedGpu gpu = {0}, *checked = checked_gpu(&gpu, folder, MODULES - 1, &failures);
         run_tile_cases(modules, checked);
-        run_statistics_cases(modules, checked);
         run_cases(modules, checked);
     }
     if (!getenv("KEEP") && system(format("rm -r %s", folder)) != 0)

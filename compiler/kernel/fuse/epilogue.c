@@ -1,13 +1,12 @@
 /* epilogue.c: which kernels are epilogues of contractions (kernel/epilogue.h), so that a target may fuse them.
  *
- * In: the tasks of a phase. Kernels of four kinds may be part of a contraction's call:
+ * In: the tasks of a phase. Kernels of three kinds may be part of a contraction's call:
  *
  *   y = f(d) or f(d + bias)              d is the contraction's result, which no other kernel reads
  *   y = d gelu'(x + bias), and its sums  likewise. x is another contraction's result, which the kernel of y = gelu(x + bias)
  *                                        reads, too. Both are epilogues or none is: x + bias is then stored where the kernels
  *                                        expect x
  *   sums of an operand                   of a contraction that reads it as well: a bias's gradient with that of the weights
- *   moments of d                         d is the contraction's result, which others may read: batchnorm's statistics
  *
  * If the target agrees, the kernel's task moves after the contraction's. From then on its accesses include the contraction's
  * operands, a workspace, and the contraction's result, updated in place, if something is stored there. So this task may execute
@@ -71,13 +70,6 @@ static bool find_sums(const Task *task, const Task *contraction, Epilogue *e)
     *e = (Epilogue){.kind = EPILOGUE_SUMS, .bias = -1, .before = -1, .y = -1};
     return task->write_count == 1 && place_of(contraction, task->reads[0]) >= 0 && contraction->reads[0] != contraction->reads[1] &&
            epilogue_is_pointwise(task->kernel, -1, &sums) && sums >= 0 && epilogue_is_sum(task->kernel);
-}
-
-/* Recognizes moments of the contraction's result. */
-static bool find_statistics(const Task *task, const Tensor *d, Epilogue *e)
-{
-    *e = (Epilogue){.kind = EPILOGUE_STATISTICS, .bias = -1, .before = -1, .sums = -1};
-    return task->kind == TASK_KERNEL && task->read_count == 1 && task->reads[0] == d && epilogue_finds_moments(task->kernel);
 }
 
 /* ---- tasks that can be joined */
@@ -154,9 +146,8 @@ static void join(const Joiner *j, const Task *contraction, Task *task, const Epi
         APPEND(task->reads, task->read_count, contraction->writes[0]);
     if (result)
         APPEND(task->writes, task->write_count, contraction->writes[0]);
-    int64_t each = 0, bytes = j->target->epilogue_workspace(contraction, task, e, j->archs, &each);
+    int64_t bytes = j->target->epilogue_workspace(j->archs);
     task->workspace_bytes = task->workspace_bytes < bytes ? bytes : task->workspace_bytes;
-    task->workspace_bytes_per_sample = task->workspace_bytes_per_sample < each ? each : task->workspace_bytes_per_sample;
 }
 
 static Task *maker_of(const Phase *p, const Tensor *t)
@@ -222,21 +213,6 @@ static void join_sums(const Joiner *j, const Task *contraction)
     }
 }
 
-static void join_statistics(const Joiner *j, const Task *contraction)
-{
-    Epilogue e;
-    const Tensor *d = is_contraction(contraction) ? contraction->writes[0] : NULL;
-    for (int i = 0; d && d->kind == TENSOR_TEMPORARY && !d->partial && i < j->phase->task_count; i++) {
-        Task *task = j->phase->tasks[i];
-        if (task != contraction && names(task->writes, task->write_count, d))
-            return;
-        if (find_statistics(task, d, &e) && j->target->may_epilogue(contraction, task, &e, true) && may_join(j->phase, contraction, task, &e)) {
-            join(j, contraction, task, &e, true);
-            return;
-        }
-    }
-}
-
 void fuse_epilogues(Phase *p, const Target *target, const char *archs)
 {
     int count = p->task_count;
@@ -248,6 +224,4 @@ void fuse_epilogues(Phase *p, const Target *target, const char *archs)
         join_function(&j, tasks[i]);
     for (int i = 0; i < count; i++)
         join_sums(&j, tasks[i]);
-    for (int i = 0; i < count; i++)
-        join_statistics(&j, tasks[i]);
 }

@@ -59,7 +59,7 @@ static void find_makers(Recomputing *r)
     for (int i = 0; i < p->tensor_count; i++)
         r->maker[i] = r->newest[i] = r->older[i] = -1;
     for (int t = 0; t < p->task_count; t++)
-        for (int k = 0; k < results_of(p->tasks[t]) && p->tasks[t]->kind == TASK_KERNEL; k++) {
+        for (int k = 0; k < p->tasks[t]->write_count && p->tasks[t]->kind == TASK_KERNEL; k++) {
             int id = p->tasks[t]->writes[k]->id;
             if (r->writers[id]++ > 0)
                 continue;

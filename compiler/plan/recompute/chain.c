@@ -4,7 +4,6 @@
  * An input of a chain is still alive, or is kept alive longer, or (if it is large and dead) computed by the chain as well.
  * Weights in parts are gathered for each use anyway, so they are available until their update. */
 #include "compiler/plan/recompute/search.h"
-#include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/kernel.h"
 
 enum { MOST_TRIED = 4 * MOST_CHAIN };
@@ -27,15 +26,6 @@ static Unit unit_of(const Recomputing *r, int at)
     if (task_is_joined(p->tasks[at]) && at > 0)
         return (Unit){at - 1, 2};
     return (Unit){at, at + 1 < p->task_count && task_is_joined(p->tasks[at + 1]) ? 2 : 1};
-}
-
-/* Returns the unit without statistics of the contraction's result that are fused with it. */
-static Unit unit_that_makes(const Recomputing *r, const Tensor *x)
-{
-    int at = r->maker[x->id];
-    Unit u = unit_of(r, at);
-    u.count -= u.count == 2 && at == u.first && r->phase->tasks[at + 1]->kernel->epilogue->kind == EPILOGUE_STATISTICS;
-    return u;
 }
 
 static bool makes(const Recomputing *r, Unit u, const Tensor *x, bool any_copy)
@@ -127,7 +117,7 @@ static bool add_read(Building *b, const Tensor *x)
 static bool add_unit(Building *b, const Tensor *x)
 {
     const Recomputing *r = b->r;
-    Unit u = unit_that_makes(r, x);
+    Unit u = unit_of(r, r->maker[x->id]);
     int count = b->chain.count, kept_count = b->chain.kept_count;
     double us = b->chain.us, lost = b->lost;
     bool good = may_run_again(r, u) && count + 1 < MOST_CHAIN && ++b->tried <= MOST_TRIED;

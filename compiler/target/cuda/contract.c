@@ -1,13 +1,12 @@
 /* contract.c: EINSUM, CONVOLVE and CONVOLVE_WEIGHT as CUDA C.
  *
  * In: a Contraction (kernel/contraction.c). Out: its matmul's tables, and functions that pass them to mgpu_device_contract.h:
- * k12, and k12_finish with split-K. With statistics of the result, the functions have more parameters. */
+ * k12, and k12_finish with split-K. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/contraction_internal.h"
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/phase.h"
-#include "compiler/machine/cost.h"
 #include "compiler/target/cuda/library.h"
 
 static uint8_t type_of(const Tensor *tensor)
@@ -27,7 +26,7 @@ static CudaMatmul *matmul_for(const Contraction *plan, int64_t samples, bool blo
 {
     int first = plan->swapped ? B : A, second = B - first;
     const Tensor *const tensor[] = {plan->tensor[first], plan->tensor[second], plan->tensor[C]};
-    CudaOptions options = {.samples = samples, .block = block, .tf32 = plan->node->graph->model->tf32, .place = plan->tiles, .whole = plan->statistics != NULL};
+    CudaOptions options = {.samples = samples, .block = block, .tf32 = plan->node->graph->model->tf32, .place = plan->tiles};
     for (int i = 0; i < 3; i++) {
         options.type[i] = type_of(tensor[i]);
         options.aligned[i] = tensor_is_aligned(tensor[i]) && (!block || shape_count(&tensor[i]->shape) * dtype_bytes(tensor[i]->dtype) % 16 == 0);
@@ -40,103 +39,16 @@ static CudaMatmul *matmul_of(const Contraction *plan, bool block)
     return matmul_for(plan, contraction_samples(plan), block);
 }
 
-static const char *tiles_text(const mgpu_tiles *s, bool statistics)
+static const char *tiles_text(const mgpu_tiles *s)
 {
     static const char *const by[] = {"multiplications", "matrix instructions"};
     if (s->arithmetic == MGPU_DIRECT)
         return ", each element by a thread";
-    return format(", tiles of %d x %d by %s%s%s", s->rows, s->columns, by[s->arithmetic == MGPU_MMA], s->split_tiles > 0 ? ", split-K" : "",
-                  statistics ? ", and its statistics" : "");
-}
-
-/* ---- with statistics */
-
-enum { STATISTICS_TOGETHER = 4, STATISTICS_THREADS = 256 /* columns of a block that adds up the tiles' partial moments */ };
-
-static int64_t statistics_pitch(const CudaMatmul *p)
-{
-    int64_t columns = mgpu_list_extent(&p->table, cuda_matmul_column_list(p), 1);
-    return (columns + STATISTICS_TOGETHER - 1) / STATISTICS_TOGETHER * STATISTICS_TOGETHER;
-}
-
-static Contraction with_statistics(const Contraction *plan, const Kernel *k)
-{
-    Contraction other = *plan;
-    other.statistics = k;
-    return other;
-}
-
-/* Returns true if threads that multiply without matrix units have so many elements of C that no registers are left. */
-static bool is_full(const mgpu_tiles *s) { return s->arithmetic == MGPU_FMA && s->rows * s->columns / mgpu_tiles_threads(s) >= 64; }
-
-/* Returns true if tiles have whole columns of channels, contiguous in C, and all samples and positions as their rows. */
-bool cuda_contraction_may_have_statistics(const Contraction *plan, const Kernel *k)
-{
-    const Contraction own = with_statistics(plan, k);
-    const CudaMatmul *p = matmul_of(&own, false);
-    const mgpu_contraction *t = &p->table;
-    int columns = cuda_matmul_column_list(p), first = mgpu_list_first(t, columns);
-    if (plan->alone || is_full(&p->tiles) || cuda_number_count(p) != 1 || p->tiles.stages == 0 || t->batch > 0 || mgpu_list_count(t, columns) != 1 ||
-        t->axis[first].c != 1 || t->axis[first].extent == MGPU_SAMPLES || p->tiles.c != 0 || !plan->tensor[C]->sharded)
-        return false;
-    int64_t channels = t->axis[first].extent, all = mgpu_list_extent(t, MGPU_LIST_M, 1) * mgpu_list_extent(t, MGPU_LIST_N, 1);
-    return all == shape_count(&plan->tensor[C]->shape) && tensor_pitch(plan->tensor[C]) == all && shape_count(&k->writes[0]->shape) == MOMENTS * channels;
-}
-
-Contraction *cuda_contraction_with_statistics(const Contraction *plan, const Kernel *k)
-{
-    Contraction *other = NEW(Contraction);
-    *other = with_statistics(plan, k);
-    return other;
-}
-
-int64_t cuda_statistics_workspace(const Contraction *plan, const Kernel *k, int64_t *per_sample)
-{
-    const Contraction own = with_statistics(plan, k);
-    const CudaMatmul *p = matmul_of(&own, false);
-    int list = cuda_matmul_column_list(p) == MGPU_LIST_N ? MGPU_LIST_M : MGPU_LIST_N;
-    int64_t line = 2 * statistics_pitch(p) * (int64_t)sizeof(double), rows = mgpu_list_extent(&p->table, list, 1);
-    *per_sample = (line * rows + p->tiles.rows - 1) / p->tiles.rows;
-    return line;
-}
-
-/* Returns false if cuBLASLt has the matmul: on an H100 the ten pairs of ResNet-50 (bf16, 256) took 1.07 to 1.62 times as long as
- * the library's matmul followed by the sums. */
-bool cuda_statistics_are_faster(const Contraction *plan, const Machine *m)
-{
-    mgpu_library_matmul matmul;
-    if (cuda_library_form(plan, &matmul))
-        return false;
-    double flops, flops_each, bytes, bytes_each, n = (double)contraction_samples(plan);
-    contraction_cost(plan, &flops, &flops_each, &bytes, &bytes_each);
-    Work own = {.kind = WORK_CONVOLUTION, .type = plan->tensor[A]->dtype, .tf32 = plan->node->graph->model->tf32,
-                .wide = plan->table.type == MGPU_F64, .contractions = flops + n * flops_each, .bytes = bytes + n * bytes_each};
-    Work library = own, sums = own;
-    library.kind = WORK_MATMUL;
-    sums.kind = WORK_SUMS;
-    sums.contractions = 0;
-    sums.bytes = n * (double)tensor_bytes(plan->tensor[C], 1);
-    return cost_kernel(m->devices, &own).us < cost_kernel(m->devices, &library).us + cost_kernel(m->devices, &sums).us;
+    return format(", tiles of %d x %d by %s%s", s->rows, s->columns, by[s->arithmetic == MGPU_MMA],
+                  s->split_tiles > 0 ? ", split-K" : "");
 }
 
 /* ---- text */
-
-static void print_statistics(const Contraction *plan, const CudaMatmul *p, const char *name, bool finish, Text *text)
-{
-    const char *a = plan->swapped ? "b" : "a", *b = plan->swapped ? "a" : "b";
-    text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d%s) %s%s(", finish ? STATISTICS_THREADS : mgpu_tiles_threads(&p->tiles),
-             finish ? "" : format(", %d", cuda_matmul_blocks(p)), name, finish ? "_finish" : "");
-    text_add(text, "const %s *, ", type_text(plan->tensor[C])); /* c */
-    text_add(text, "const %s *__restrict__ a, const %s *__restrict__ b, ", type_text(plan->tensor[A]), type_text(plan->tensor[B]));
-    text_add(text, "double *__restrict__ moments, %s *__restrict__ c, char *__restrict__ work, const mgpu_step *step, int64_t n, "
-             "const __grid_constant__ mgpu_numbers numbers)\n{\n    (void)step, (void)%s;\n", type_text(plan->tensor[C]),
-             finish ? "a, (void)b, (void)c" : "moments");
-    if (finish)
-        text_add(text, "    mgpu_finish_statistics<%s_matmul, %s_tiles>(numbers, work, moments, n);\n", name, name);
-    else
-        text_add(text, "    mgpu_contract_with_statistics<%s_matmul, %s_tiles>(numbers, %s, %s, c, work, n);\n", name, name, a, b);
-    text_add(text, "}\nMGPU_ENTRY(%s%s)\n", name, finish ? "_finish" : "");
-}
 
 /* Returns true if both operands are copied to shared memory asynchronously. Then nothing is loaded for which the compiler could
  * use ld.global.nc (mgpu_device.h), and what is written may be restrict, which saves instructions. */
@@ -175,16 +87,15 @@ static void print_function(const Contraction *plan, const CudaMatmul *p, const c
 /* prints all but the comment */
 static void print_functions(const Contraction *plan, const CudaMatmul *p, const char *name, Text *text)
 {
-    bool finishes = plan->statistics || p->tiles.split_tiles > 0;
     cuda_print_matmul(p, cuda_number_count(p) > 0, name, text);
-    for (int i = 0; i < 1 + finishes; i++)
-        (plan->statistics ? print_statistics : print_function)(plan, p, name, i == 1, text);
+    for (int i = 0; i < 1 + (p->tiles.split_tiles > 0); i++)
+        print_function(plan, p, name, i == 1, text);
 }
 
 void cuda_print_contraction(const Contraction *plan, const char *kernel_name, const char *known, Text *text)
 {
     const CudaMatmul *p = matmul_of(plan, false);
-    contraction_print_comment(plan, tiles_text(&p->tiles, plan->statistics != NULL), text);
+    contraction_print_comment(plan, tiles_text(&p->tiles), text);
     if (cuda_number_count(p) > 0)
         cuda_comment_numbers(p, text);
     if (known)
@@ -199,8 +110,6 @@ static const char *form_of(const Contraction *plan, const CudaMatmul *p)
     Sha256 sha = mgpu_sha256_begin();
     IDENTITY_ADD(&sha, 'f', plan->tensor[A]->dtype, plan->tensor[B]->dtype, plan->tensor[C]->dtype, plan->swapped);
     cuda_matmul_form(&sha, p);
-    if (plan->statistics)
-        IDENTITY_ADD(&sha, MOMENTS);
     Digest d = mgpu_sha256_end(&sha);
     return identity_key(&d);
 }
@@ -236,9 +145,6 @@ void cuda_launches_contraction(const Contraction *plan, const char *kernel_name,
 {
     const CudaMatmul *p = matmul_of(plan, false);
     cuda_matmul_launches(p, kernel_name, launch);
-    if (plan->statistics)
-        launch[1] = (mgpu_launch){.function = format("%s_finish", kernel_name), .iterations = statistics_pitch(p) / STATISTICS_TOGETHER,
-                                  .per_block = 1, .most = INT32_MAX, .threads = STATISTICS_THREADS};
 }
 
 bool cuda_library_form(const Contraction *plan, mgpu_library_matmul *to)
@@ -275,7 +181,7 @@ static bool has_samples(const CudaMatmul *p)
 Contraction *cuda_contraction_in_tiles(const Contraction *plan, int place, const char *archs)
 {
     const CudaMatmul *own = matmul_of(plan, false);
-    if (plan->alone || plan->statistics || cuda_number_count(own) == 0 || !has_samples(own) || place >= cuda_matmul_shapes(own))
+    if (plan->alone || cuda_number_count(own) == 0 || !has_samples(own) || place >= cuda_matmul_shapes(own))
         return NULL;
     Contraction *other = NEW(Contraction);
     *other = *plan;
@@ -300,7 +206,7 @@ void cuda_contraction_needs(const Contraction *plan, bool block, UnitNeeds *need
 void cuda_print_block_contraction(const Contraction *plan, const char *name, Text *text)
 {
     const CudaMatmul *p = matmul_of(plan, true);
-    contraction_print_comment(plan, tiles_text(&p->tiles, false), text);
+    contraction_print_comment(plan, tiles_text(&p->tiles), text);
     cuda_print_matmul(p, false, name, text);
     text_add(text, "static __device__ void %s(const %s *a, const %s *b, %s *c, char *shared, int64_t begin, int64_t end)\n{\n", name,
              type_text(plan->tensor[A]), type_text(plan->tensor[B]), type_text(plan->tensor[C]));

@@ -1,5 +1,5 @@
 /* epilogue.c: which epilogues (kernel/epilogue.h) are fused with a contraction. With cuBLASLt: those of matmuls that it computes,
- * if biases and sums have the layout that it requires. With our own tiles: statistics. */
+ * if biases and sums have the layout that it requires. */
 #include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/target/cuda/library.h"
@@ -39,8 +39,6 @@ static bool may_sum(const Task *contraction, const Task *task, const mgpu_librar
 bool cuda_may_epilogue(const Task *contraction, const Task *task, const Epilogue *e, bool result)
 {
     mgpu_library_matmul p;
-    if (e->kind == EPILOGUE_STATISTICS)
-        return cuda_contraction_may_have_statistics(contraction->kernel->contraction, task->kernel);
     if (!cuda_library_form(contraction->kernel->contraction, &p))
         return false;
     switch (e->kind) {
@@ -50,17 +48,13 @@ bool cuda_may_epilogue(const Task *contraction, const Task *task, const Epilogue
     }
 }
 
-int64_t cuda_epilogue_workspace(const Task *contraction, const Task *task, const Epilogue *e, const char *archs, int64_t *per_sample)
-{
-    return e->kind == EPILOGUE_STATISTICS ? cuda_statistics_workspace(contraction->kernel->contraction, task->kernel, per_sample)
-                                          : cuda_library_workspace(archs);
-}
-
 void cuda_print_epilogue(const Kernel *k, Text *t)
 {
-    static const int KIND[] = {[EPILOGUE_BIAS] = MGPU_EPILOGUE_BIAS, [EPILOGUE_RELU] = MGPU_EPILOGUE_RELU, [EPILOGUE_GELU] = MGPU_EPILOGUE_GELU,
-                               [EPILOGUE_GELU_GRADIENT] = MGPU_EPILOGUE_DGELU, [EPILOGUE_SUMS] = MGPU_EPILOGUE_BGRAD,
-                               [EPILOGUE_STATISTICS] = MGPU_EPILOGUE_STATISTICS};
+    static const int KIND[] = {[EPILOGUE_BIAS] = MGPU_EPILOGUE_BIAS,
+                               [EPILOGUE_RELU] = MGPU_EPILOGUE_RELU,
+                               [EPILOGUE_GELU] = MGPU_EPILOGUE_GELU,
+                               [EPILOGUE_GELU_GRADIENT] = MGPU_EPILOGUE_DGELU,
+                               [EPILOGUE_SUMS] = MGPU_EPILOGUE_BGRAD};
     const Epilogue *e = k->epilogue;
     if (e)
         text_add(t, "{%d, %d, %d, %s, %d, %d, %d, %d, %d}", KIND[e->kind], k->read_count, k->write_count, k->partial_bytes > 0 ? "true" : "false",

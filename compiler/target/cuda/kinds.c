@@ -87,7 +87,7 @@ void cuda_launches(const Kernel *k, mgpu_launch launch[2])
 {
     launch[0] = launch[1] = (mgpu_launch){0};
     CUDA_KIND[k->kind].launches(k, launch);
-    launch[0].waits = launch[1].waits = !k->both[0] && cuda_waits(k);
+    launch[0].waits = launch[1].waits = cuda_waits(k);
 }
 
 static void add_needs(const Kernel *k, bool block, UnitNeeds *needs)

@@ -21,5 +21,4 @@ void cuda_print_library_convolution(const mgpu_library_convolution *, Text *);
 /* ---- cuda/epilogue.c */
 void cuda_print_epilogue(const Kernel *, Text *); /* prints the mgpu_epilogue of its row */
 bool cuda_may_epilogue(const Task *contraction, const Task *, const Epilogue *, bool result); /* kernel/target.h */
-int64_t cuda_epilogue_workspace(const Task *contraction, const Task *, const Epilogue *, const char *archs, int64_t *per_sample);
 #endif

@@ -1,7 +1,5 @@
 /* target.c: CUDA as a target: kernels are functions of images, which NVRTC compiles, and are launched. */
 #include "compiler/base/c_text.h"
-#include "compiler/kernel/epilogue.h"
-#include "compiler/machine/machine.h"
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/library.h"
 
@@ -15,8 +13,6 @@ enum {
     ACROSS_COLUMNS = 8192,           /* 32 for each thread of a block */
     LIBRARY_ALIGNMENT = 256          /* cublasLtMatmul: its workspace "must be 256B aligned" */
 };
-
-static const double LEAST_SAVED = .01; /* of a phase's bytes */
 
 static int64_t lane(int64_t extent)
 {
@@ -66,76 +62,14 @@ static void add_all_tiles(Program *p)
         }
 }
 
-/* ---- contractions fused with the statistics of their results */
-
-typedef struct Pair {
-    const Kernel *of, *statistics;
-    Contraction *both;
-    bool preferred;
-    double *saved; /* of all pairs of its form */
-} Pair;
-
-static Pair *find_pairs(const Phase *phase, int *count)
-{
-    Map forms = {0};
-    const Machine *m = machine_default(PROCESSOR_CUDA);
-    Pair *pairs = NULL;
-    *count = 0;
-    for (int i = 1; i < phase->task_count; i++) {
-        const Task *task = phase->tasks[i];
-        const Kernel *k = task->kernel, *of = phase->tasks[i - 1]->kernel;
-        if (!task_is_joined(task) || k->epilogue->kind != EPILOGUE_STATISTICS)
-            continue;
-        Pair own = {of, k, cuda_contraction_with_statistics(of->contraction, k), cuda_statistics_are_faster(of->contraction, m), NULL};
-        const char *form = cuda_contraction_form(own.both);
-        own.saved = map_get(&forms, form);
-        if (!own.saved)
-            map_set(&forms, form, own.saved = NEW(double));
-        *own.saved += own.preferred ? (double)tensor_bytes(task->reads[k->epilogue->x], contraction_samples(of->contraction)) : 0;
-        APPEND(pairs, *count, own);
-    }
-    return pairs;
-}
-
-static double bytes_of(const Phase *phase, double samples)
-{
-    double bytes = 0;
-    for (int i = 0; i < phase->task_count; i++)
-        bytes += phase->tasks[i]->bytes + samples * phase->tasks[i]->bytes_per_sample;
-    return bytes;
-}
-
-/* Adds each fused pair once. Its function is worth the compilation if its calls save LEAST_SAVED of the bytes that a phase
- * moves. */
-static void add_statistics(Program *p, const Phase *phase, Map *known)
-{
-    int count;
-    const Pair *pairs = find_pairs(phase, &count);
-    double least = count && !p->options->tune ? LEAST_SAVED * bytes_of(phase, (double)contraction_samples(pairs->of->contraction)) : 0;
-    for (int i = 0; i < count; i++) {
-        const Pair *own = &pairs[i];
-        const char *key = format("%d %d", own->of->number, own->statistics->number);
-        if (*own->saved < least || map_get(known, key))
-            continue;
-        Kernel *both = add_way(p, own->of, own->both, format("and_%s", kernel_label(own->statistics)));
-        both->both[0] = own->of;
-        both->both[1] = own->statistics;
-        both->preferred = own->preferred;
-        map_set(known, key, both);
-    }
-}
-
 /* Makes kernels share the functions of other kernels that can execute them. */
 static void end_kernels(Program *p)
 {
-    Map pairs = {0};
     if (p->options->tune)
         add_all_tiles(p);
-    for (int i = 0; i < p->phase_count; i++)
-        add_statistics(p, p->phases[i], &pairs);
     for (int i = 0; i < p->kernel_count; i++) {
         Kernel *k = p->kernels[i];
-        const char *form = k->contraction && !k->both[0] && !k->canonical ? cuda_contraction_form_in_parts(k->contraction) : NULL;
+        const char *form = k->contraction && !k->canonical ? cuda_contraction_form_in_parts(k->contraction) : NULL;
         k->canonical = form ? map_get(&p->kernels_known, form) : k->canonical;
     }
     for (int i = 0; i < p->kernel_count; i++)
@@ -178,7 +112,7 @@ static bool print_library(const Kernel *k, Text *t)
 {
     mgpu_library_matmul matmul;
     mgpu_library_convolution convolution;
-    bool own = k->contraction && !k->in_tiles_of && !k->both[0], multiplies = own && cuda_library_form(k->contraction, &matmul);
+    bool own = k->contraction && !k->in_tiles_of, multiplies = own && cuda_library_form(k->contraction, &matmul);
     bool convolves = own && cuda_library_convolution(k->contraction, &convolution);
     if (multiplies)
         cuda_print_library_matmul(&matmul, t);
@@ -207,9 +141,8 @@ static void print_row(const Kernel *k, const char *function, Text *t)
     text_add(t, ", ");
     cuda_print_parameters(k, t);
     bool spare = k->contraction && k->canonical && cuda_contraction_in_parts(k->canonical->contraction) && !parts;
-    text_add(t, ", %s, %s, %d, %d, %d, {%d, %d}, %s},\n", spare ? "true" : "false", library && !parts ? "true" : "false", cuda_together(k), k->parameter_count,
-             k->in_tiles_of ? k->in_tiles_of->number + 1 : 0, k->both[0] ? k->both[0]->number + 1 : 0, k->both[1] ? k->both[1]->number + 1 : 0,
-             k->preferred ? "true" : "false");
+    text_add(t, ", %s, %s, %d, %d, %d},\n", spare ? "true" : "false", library && !parts ? "true" : "false", cuda_together(k),
+             k->parameter_count, k->in_tiles_of ? k->in_tiles_of->number + 1 : 0);
 }
 
 static void print_table(const Text *rows, Text *t)
@@ -222,7 +155,7 @@ static void print_table(const Text *rows, Text *t)
 const Target cuda_target = {
     .name = "cuda", .suffix = "cu", .transfers = MGPU_WAY_AUTO, .images = true, .own_memory = true, .workspace_alignment = LIBRARY_ALIGNMENT,
     .row_elements = ROW_ELEMENTS, .across_columns = ACROSS_COLUMNS, .convolution_cost = cuda_convolution_cost, .reads_reversed = true, .least_group = 4 /* half of a sector: reading terms twice costs less than columns */, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks, .may_join = cuda_may_join, .together = cuda_together,
-    .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_epilogue_workspace, .end_kernels = end_kernels,
+    .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_library_workspace, .end_kernels = end_kernels,
     .lower_scan = cuda_lower_scan, .lower = cuda_lower,
     .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .runtime_kernels = runtime_kernels, .needs = cuda_needs, .begin_unit = begin_unit,
     .print_row = print_row, .print_table = print_table, .launches = cuda_launches,

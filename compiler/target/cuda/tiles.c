@@ -379,7 +379,7 @@ CudaMatmul *cuda_matmul(const mgpu_contraction *from, const CudaOptions *options
             most_depth = depth;
         }
     }
-    choose_tiles(most, options, count == 1 && !options->block && !options->whole);
+    choose_tiles(most, options, count == 1 && !options->block);
     for (CudaMatmul *p = first; p; p = p->next) {
         int64_t c = p->tiles.c;
         bool transposed = p->tiles.transposed;
@@ -495,8 +495,6 @@ int64_t cuda_matmul_workspace(const CudaMatmul *p)
     int64_t elements = s->arithmetic == MGPU_DIRECT ? 1 : s->rows * s->columns;
     return s->split_tiles * elements * sum_bytes(p);
 }
-
-int cuda_matmul_column_list(const CudaMatmul *p) { return p->tiles.transposed ? MGPU_LIST_M : MGPU_LIST_N; }
 
 /* ---- text */
 

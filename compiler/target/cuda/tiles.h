@@ -29,9 +29,15 @@ struct CudaMatmul {
 };
 
 /* type: stored types, MGPU_F32 ..., of A, B, C of the table; aligned: they begin at multiples of 16 bytes. samples: a likely
- * number. block: one block of threads computes it (mgpu_contract_block). tf32: f32 operands may be rounded. whole: no split-K.
+ * number. block: one block of threads computes it (mgpu_contract_block). tf32: f32 operands may be rounded.
  * place: 0: the tiles with the best estimate, 1: the next ones, ... */
-typedef struct CudaOptions { uint8_t type[3]; bool aligned[3]; int64_t samples; bool block, tf32, whole; int place; } CudaOptions;
+typedef struct CudaOptions {
+    uint8_t type[3];
+    bool aligned[3];
+    int64_t samples;
+    bool block, tf32;
+    int place;
+} CudaOptions;
 CudaMatmul *cuda_matmul(const mgpu_contraction *, const CudaOptions *);
 /* Gives the matmul the code of split-K. For its small depth that uses one part, so it needs no workspace and no finishing
  * function. false: impossible, or its result would change. */
@@ -49,7 +55,6 @@ int cuda_matmul_shared_bytes(const CudaMatmul *); /* dynamic shared memory */
 int cuda_matmul_blocks(const CudaMatmul *); /* blocks that a multiprocessor should have room for: __launch_bounds__ */
 void cuda_matmul_launches(const CudaMatmul *, const char *name, mgpu_launch launch[2]);
 int64_t cuda_matmul_workspace(const CudaMatmul *); /* bytes; 0: none */
-int cuda_matmul_column_list(const CudaMatmul *); /* MGPU_LIST_M or MGPU_LIST_N: the columns of its tiles */
 int cuda_matmul_shapes(const CudaMatmul *); /* number of tile shapes to choose from */
 
 /* ---- numbers that launches pass: cuda/numbers.c */
@@ -82,13 +87,6 @@ int64_t cuda_contraction_workspace(const Contraction *, int64_t samples);
 /* Returns the contraction in other tiles (`place` tiles are better); NULL: there are none, or they would not be timed. */
 Contraction *cuda_contraction_in_tiles(const Contraction *, int place, const char *archs);
 int64_t cuda_contraction_or_library_workspace(const Contraction *, int64_t samples, const char *archs);
-/* The contraction fused with the statistics of its result that kernel k computes: moments of its columns (EPILOGUE_STATISTICS).
- * Parameters: what k reads; a, b; what k writes; c; work, step, n, numbers. Never with split-K. */
-bool cuda_contraction_may_have_statistics(const Contraction *, const Kernel *k);
-Contraction *cuda_contraction_with_statistics(const Contraction *, const Kernel *k);
-/* than a library's matmul and the sums, by the cost model */
-bool cuda_statistics_are_faster(const Contraction *, const Machine *);
-int64_t cuda_statistics_workspace(const Contraction *, const Kernel *k, int64_t *per_sample);
 
 /* The same for a block of threads (scans): static __device__ void NAME(a, b, c, char *shared, int64_t begin, int64_t end). All
  * CUDA_THREADS threads of the block call it, for some samples. */
