@@ -96,6 +96,8 @@ static const struct OptionRow {
     {"--shard", NULL, VALUE, offsetof(Options, sharding), "WHAT", "what devices hold in parts: optimizer (its states), gradients (these,\n"
                                                              "                       too), weights (all three, gathered where they are read);\n"
                                                              "                       default: none", ALL},
+    {"--schedule", NULL, VALUE, offsetof(Options, edited), "FILE", "run what this schedule says, if it can be proved: one that --emit schedule or\n"
+                                                               "                       ./PROGRAM schedule printed and you have changed (docs/schedule.md)", COMPILING},
     {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket: 25MB (default: by cost)", ALL},
 };
 
@@ -527,6 +529,8 @@ Options parse_command(int argc, char **argv)
         fail(2, "no model was given: mgpuc MODEL.net -o PROGRAM");
     }
     check_options(&o, given);
+    if (o.edited && !o.devices)
+        o.devices = edited_devices(o.edited);
     Text line = {0};
     text_add(&line, "mgpuc");
     for (int i = 1; i < argc; i++)

@@ -80,6 +80,8 @@ int command_bench(const Options *);                   /* bench.c: mgpuc bench */
 int command_report(const Options *);                  /* report.c: mgpuc report */
 int command_verify(const Options *);
 char *read_schedules(const char *file);               /* verify.c: its text; exit 1 if it cannot be read, or is no text */
+const char *edited_devices(const char *file); /* edited.c: of --schedule FILE, as --devices has them */
+void take_schedules(Program *); /* replaces those of the plans by those of --schedule */
 char *cut_schedule(char *text); /* cuts off the first of several schedules in a text; returns the rest, or NULL */
 int command_schedule(const Options *);                /* view.c: mgpuc schedule, mgpuc diff */
 int command_diff(int argc, char **argv);

@@ -221,6 +221,8 @@ void pass_schedule(Compilation *c)
 {
     for (int i = 0; i < c->program->plan_count; i++)
         schedule_in_memory(c->program, &c->program->plans[i]);
+    if (c->options->edited)
+        take_schedules(c->program);
     check_memory(c);
 }
 

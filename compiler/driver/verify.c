@@ -77,9 +77,9 @@ char *cut_schedule(char *text)
 static bool prove(const char *file, const Schedule *s, const uint64_t *of)
 {
     char digits[65];
-    const char *wrong = verify(s), *image = of ? format(", image %s", mgpu_image_digest(of, 8, digits)) : "";
+    const char *wrong = verify(s), *line = wrong && verify_line() ? format(":%d", verify_line()) : "", *image = of ? format(", image %s", mgpu_image_digest(of, 8, digits)) : "";
     if (wrong)
-        fprintf(stderr, "%s: error: %d device%s%s: %s\n", file, s->devices, s->devices == 1 ? "" : "s", image, plain_text(wrong, true));
+        fprintf(stderr, "%s%s: error: %d device%s%s: %s\n", file, line, s->devices, s->devices == 1 ? "" : "s", image, plain_text(wrong, true));
     else
         printf("%s: proved for %d device%s%s: no two operations that may overlap touch the same bytes, no deadlock, collectives match, "
                "each sample once, every call one of the table of kernels, on the values that its digest says, every variable updated once, all phases of the program and each what its name says%s\n", file, s->devices, s->devices == 1 ? "" : "s", image,
@@ -98,11 +98,12 @@ int command_verify(const Options *options)
     for (int i = 0; i < count; i++)
         if (!prove(file, schedule_unpack(options->file, images[i]), images[i]))
             return 1;
-    for (char *at = program ? NULL : bytes, *next; at; at = next) {
-        next = cut_schedule(at);
-        if (!prove(file, schedule_read(options->file, at), NULL))
+    Source source = {.file = options->file, .text = bytes, .length = length};
+    int read = 0;
+    Schedule **schedules = program ? NULL : schedules_read(&source, &read);
+    for (int i = 0; i < read; i++)
+        if (!prove(file, schedules[i], NULL))
             return 1;
-    }
     printf("%s: trusted: what each kernel reads and writes (a program compiled with --arch vgpu-check checks it as it runs), and that the digests are the model's\n", file);
     return 0;
 }

@@ -17,7 +17,7 @@ typedef enum Sharding { SHARD_NOTHING, SHARD_OPTIMIZER /* the state of the optim
 
 typedef struct Options {
     Command command;
-    const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *machine, *batches, *measured, *split, *sharding, *memory, *steps, *epochs, *metric, *data, *svg, *plan, *command_line /* for messages: "mgpuc model.net --set width=8" */;
+    const char *file, *output, *emit, *from, *devices, *arch, *cc, *cxx, *bucket, *model, *machine, *batches, *measured, *split, *sharding, *memory, *steps, *epochs, *metric, *data, *svg, *plan, *edited /* --schedule */, *command_line /* for messages: "mgpuc model.net --set width=8" */;
     const char **more; int more_count; /* report: files after the first */
     const char *rules, **inits; int init_count; /* check: of files with initial weights */
     const char **set_keys, **set_values; int set_count;

@@ -19,6 +19,7 @@ typedef struct Plan {
     Shard *shards;
     bool always_partial;     /* some device has no valid sample, so sums select valid samples in every step */
     Schedule *schedule;
+    bool edited;             /* its schedule was read of --schedule */
     Prediction predicted;    /* for the program; step_us 0: there is no prediction */
 } Plan;
 static inline int plan_each(const Plan *p) { return p->devices / p->nodes; }                /* devices of a node */

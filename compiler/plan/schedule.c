@@ -402,7 +402,7 @@ static void find_waits(Builder *b)
 }
 
 /* ---- times. Every class has the same operations in the same order; members of a collective begin together. */
-static void find_times(ScheduledOp *const *ops, int classes, int count)
+void find_times(ScheduledOp *const *ops, int classes, int count)
 {
     double (*free_us)[LANES] = allocate(sizeof *free_us * (size_t)classes);
     for (int i = 0; i < count; i++) {

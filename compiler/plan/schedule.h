@@ -53,4 +53,7 @@ const uint64_t *schedule_pack_bytes(const void *body, size_t bytes); /* Packs by
 Schedule *schedule_unpack(const char *file, const uint64_t *image); /* Fails with status 1 if the image is damaged. */
 /* Reads a schedule, for the verifier and tests; error_at reports errors. */
 Schedule *schedule_read(const char *file, const char *text);
+Schedule **schedules_read(const Source *, int *count); /* all that a file has, one after the other */
+/* edited.c: Replaces the plan's schedule by one that was read of a text. Reports what the program does not allow at its line. */
+void take_edited(const Program *, Plan *, Schedule *, const Source *);
 #endif

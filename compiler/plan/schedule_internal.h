@@ -48,6 +48,7 @@ typedef struct Lead { int task, reader; int64_t bytes; double us; int place; } L
 void place_leads(Lead *, int count, const double *begin_us, double share);
 
 /* ---- signature.c: the table of kernels; the digests of a phase's tasks */
+void find_times(ScheduledOp *const *ops, int classes, int count); /* schedule.c: when each operation begins */
 Signature *list_signatures(const Program *, int *count);
 typedef struct TaskDigest TaskDigest;
 TaskDigest *digest_tasks(const Phase *, int devices);

@@ -48,12 +48,9 @@ static void copy_records(DeviceSchedule *to, const DeviceSchedule *from)
     }
 }
 
-Schedule *schedule_read(const char *file, const char *text)
+static Schedule *read_one(mgpu_reader *r)
 {
-    Source *source = NEW(Source);
-    *source = (Source){.file = file, .text = text, .length = strlen(text)};
-    mgpu_reader r = text_reader(source);
-    Schedule *s = mgpu_schedule_read(&r);
+    Schedule *s = mgpu_schedule_read(r);
     for (int i = 0; i < s->phase_count; i++)
         for (int d = 0; d < s->devices; d++) {
             DeviceSchedule *all = s->phases[i].devices;
@@ -61,4 +58,23 @@ Schedule *schedule_read(const char *file, const char *text)
                 copy_records(&all[d], &all[all[d].as]);
         }
     return s;
+}
+
+Schedule *schedule_read(const char *file, const char *text)
+{
+    Source *source = NEW(Source);
+    *source = (Source){.file = file, .text = text, .length = strlen(text)};
+    mgpu_reader r = text_reader(source);
+    return read_one(&r);
+}
+
+Schedule **schedules_read(const Source *source, int *count)
+{
+    mgpu_reader r = text_reader((Source *)(uintptr_t)source);
+    Schedule **list = NULL;
+    *count = 0;
+    do
+        APPEND(list, *count, read_one(&r));
+    while (mgpu_next_record(&r));
+    return list;
 }

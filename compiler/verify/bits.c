@@ -42,6 +42,7 @@ const char *verify_bits(const Schedule *s, int phase, int device)
     const int *sender = find_senders(p, d);
     for (int o = 0; o < d->op_count; o++) {
         const ScheduledOp *op = &d->ops[o];
+        look_at(op->text_line);
         const CollectiveRecord *c = op->verb == VERB_TRANSFER ? &p->collectives[op->target] : NULL;
         if (c && sends_bits(c) && c->dtype != F32 && c->dtype != F64)
             return format("phase %s: %s %s is of %s; f32 and f64 can be sent as bits", p->name, mgpu_transfer_row(c->parties.transfer)->kind, c->name, dtype_name(c->dtype));

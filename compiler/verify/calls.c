@@ -167,6 +167,7 @@ static const char *check_results(const Calls *c)
     const ScheduledOp **writer = NEW_ARRAY(const ScheduledOp *, d->buffer_count);
     for (int o = 0; o < d->op_count; o++) {
         const ScheduledOp *op = &d->ops[o];
+        look_at(op->text_line);
         for (int i = 0; i < op->write_count && op->verb == VERB_CALL; i++) { /* each byte once: verify/memory.c */
             written[op->writes[i].buffer] += op->writes[i].end - op->writes[i].begin;
             writer[op->writes[i].buffer] = op;
@@ -185,8 +186,10 @@ static const char *check_results(const Calls *c)
     }
     for (int i = 0; i < d->buffer_count; i++) {
         const Buffer *b = &d->buffers[i];
+        look_at(b->text_line);
         if (b->updated && b->kind != BUFFER_VARIABLE)
             return bad(c, "d%d.%s, a %s, is updated, but only variables are", c->d, b->name, BUFFER_KIND_NAME[b->kind]);
+        look_at(writer[i] ? writer[i]->text_line : b->text_line);
         if (b->kind == BUFFER_VARIABLE && !b->updated && writer[i])
             return bad(c, "d%d.%s writes %s, which this phase does not update", c->d, writer[i]->id, b->name);
         if (b->updated && written[i] != b->bytes)
@@ -208,6 +211,7 @@ static const char *check_names(const Calls *c)
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < d->buffer_count; i++) {
             const Buffer *b = &d->buffers[i];
+            look_at(b->text_line);
             const char *dot = strchr(b->name, '.');
             if (b->kind != (pass ? BUFFER_INPUT : BUFFER_STAGING) || b->index < 0 || b->index >= d->buffer_count)
                 continue;
@@ -226,6 +230,7 @@ const char *verify_calls(const Schedule *s, int p, int d)
     Calls c = {s, &s->phases[p], &s->phases[p].devices[d], d};
     for (int o = 0; o < c.device->op_count; o++) {
         const ScheduledOp *op = &c.device->ops[o];
+        look_at(op->text_line);
         const char *why = op->verb == VERB_CALL ? check_call(&c, op) : op->verb == VERB_TRANSFER ? check_reduce(&c, op) : NULL;
         if (why)
             return why;

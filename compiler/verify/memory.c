@@ -116,6 +116,7 @@ static const char *bytes_text(const Walk *w, const Touch *t, int begin_place, in
 static const char *where(const Walk *w, const Mark *now, const Mark *then)
 {
     const char *name = w->schedule->phases[now->phase].name;
+    look_at(mark_op(w, now)->text_line);
     if (!then || then->phase == now->phase)
         return format("phase %s", name);
     return format("phase %s, %d step%s after phase %s", name, now->step - then->step, now->step - then->step == 1 ? "" : "s",

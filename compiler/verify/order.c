@@ -108,6 +108,7 @@ static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes
     Text t = {0};
     int first = lane;
     text_add(&t, "phase %s: a cycle:", p->name);
+    look_at(d->ops[lanes->ops[lane][heads[lane].waiting]].text_line);
     do {
         const ScheduledOp *op = &d->ops[lanes->ops[lane][heads[lane].waiting]];
         const ScheduledOp *other = &d->ops[blocker_of(d, lanes, &heads[lane], lane, turn)];
@@ -175,11 +176,13 @@ int *order_operations(const PhaseSchedule *p, int device, const char **why)
 const char *verify_issue(const Schedule *s, int phase, int device)
 {
     const DeviceSchedule *d = &s->phases[phase].devices[device];
-    for (int o = 0; o < d->op_count; o++)
+    for (int o = 0; o < d->op_count; o++) {
+        look_at(d->ops[o].text_line);
         for (int w = 0; w < d->ops[o].wait_count; w++)
             if (d->ops[o].waits[w].back == 0 && d->ops[o].waits[w].op >= o)
                 return format("phase %s: d%d.%s waits for d%d.%s, which is after it in the list: who issues one after the other waits for ever; it has to be before",
                               s->phases[phase].name, device, d->ops[o].id, device, d->ops[d->ops[o].waits[w].op].id);
+    }
     return NULL;
 }
 

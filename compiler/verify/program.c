@@ -81,6 +81,7 @@ static const char *same_ops(const Schedule *s, int p, int d)
         map_set(&ops, zero->ops[o].id, zero->ops + o);
     for (int o = 0; o < own->op_count; o++) {
         const ScheduledOp *op = &own->ops[o], *other = map_get(&ops, op->id);
+        look_at(op->text_line);
         map_set(&here, op->id, own->ops + o);
         if (!other)
             return format("%s has no counterpart on device 0: all devices run one program", place(s, p, d, op));
@@ -90,7 +91,7 @@ static const char *same_ops(const Schedule *s, int p, int d)
     }
     for (int o = 0; o < zero->op_count; o++)
         if (!map_get(&here, zero->ops[o].id))
-            return format("%s has no counterpart on device %d: all devices run one program", place(s, p, 0, &zero->ops[o]), d);
+            return look_at(zero->ops[o].text_line), format("%s has no counterpart on device %d: all devices run one program", place(s, p, 0, &zero->ops[o]), d);
     return NULL;
 }
 

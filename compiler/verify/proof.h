@@ -6,4 +6,5 @@ typedef struct Schedule Schedule;
 
 /* Proves a schedule (verify.c). Returns NULL, or what is wrong, with both operations and the missing edge. */
 const char *verify(const Schedule *);
+int verify_line(void); /* the line of the text whose record the last `verify` refused; 0: of none */
 #endif

@@ -49,6 +49,7 @@ static const char *check_numbers(const Regions *s)
     const char *phase = s->phase->name;
     for (int o = 0; o < s->device->op_count; o++) {
         const ScheduledOp *op = &s->device->ops[o];
+        look_at(op->text_line);
         if (op->verb != VERB_CALL) {
             if (op->region >= 0)
                 return format("phase %s: d%d.%s is in region %d, but no call", phase, s->d, op->id, op->region);
@@ -103,6 +104,7 @@ static const char *check_locals(const Regions *s)
         region[i] = -1;
     for (int o = 0; o < s->device->op_count; o++) {
         const ScheduledOp *op = &s->device->ops[o];
+        look_at(op->text_line);
         for (int i = 0; i < op->read_count + op->write_count && !why; i++) {
             const Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
             if (is_local(s, a))
@@ -209,6 +211,7 @@ const char *verify_regions(const Schedule *schedule, int phase, int device)
         accesses += ops[o].read_count + ops[o].write_count;
     s.uses = NEW_ARRAY(Use, accesses);
     for (int o = 0; o < s.device->op_count && !why; o++) {
+        look_at(ops[o].text_line);
         if (ops[o].verb != VERB_CALL)
             continue;
         if (last >= 0 && !same_region(&ops[last], &ops[o])) {

@@ -67,6 +67,7 @@ const char *verify_split(const Schedule *s, int phase, int device)
     sources.bits = NEW_ARRAY(uint64_t, d->buffer_count * sources.words);
     sources.whole = NEW_ARRAY(bool, d->buffer_count);
     for (int o = 0; o < d->op_count; o++) {
+        look_at(d->ops[o].text_line);
         const ScheduledOp *op = &d->ops[o];
         if (op->verb != VERB_TRANSFER)
             continue;
@@ -81,6 +82,7 @@ const char *verify_split(const Schedule *s, int phase, int device)
             changed = (d->ops[o].verb == VERB_CALL && take(&sources, &d->ops[o])) || changed;
     }
     for (int o = 0; o < d->op_count; o++) {
+        look_at(d->ops[o].text_line);
         const char *why = d->ops[o].verb == VERB_TRANSFER && gathers(&p->collectives[d->ops[o].target])
                               ? check_gather(s, p, &sources, &d->ops[o])
                               : NULL;

@@ -149,6 +149,7 @@ const char *verify_values(const Schedule *s, int p, int d)
     Values v = new_values(s, &phase->devices[d]);
     for (int i = 0; i < v.device->op_count && !why; i++) {
         const ScheduledOp *op = &v.device->ops[order[i]];
+        look_at(op->text_line);
         if (op->verb == VERB_CALL)
             why = run_call(&v, op, phase->name, d);
         else if (op->verb == VERB_TRANSFER)

@@ -82,6 +82,7 @@ static const char *check_buffers(const At *at)
     Map names = {0};
     for (int i = 0; i < d->buffer_count; i++) {
         const Buffer *b = &d->buffers[i];
+        look_at(b->text_line);
         int64_t arena = b->kind == BUFFER_STAGING ? d->staging_bytes : d->arena_bytes;
         if (map_get(&names, b->name))
             return bad(at, "device %d has two buffers d%d.%s", at->d, at->d, b->name);
@@ -155,6 +156,7 @@ static const char *check_persistent(const Schedule *s, int d)
         At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
         for (int i = 0; i < at.device->buffer_count; i++) {
             const Buffer *b = &at.device->buffers[i];
+            look_at(b->text_line);
             if (!buffer_is_persistent(b))
                 continue;
             Span *first = map_get(&known, b->name);
@@ -200,6 +202,7 @@ static const char *check_persistent(const Schedule *s, int d)
         At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
         for (int i = 0; i < at.device->buffer_count; i++) {
             const Buffer *b = &at.device->buffers[i];
+            look_at(b->text_line);
             if (buffer_is_persistent(b) || b->bytes == 0)
                 continue;
             Span r = body_of(&at, b);
@@ -337,6 +340,7 @@ static const char *check_ops(const At *at)
     Map names = {0};
     for (int o = 0; o < d->op_count; o++) {
         const ScheduledOp *op = &d->ops[o];
+        look_at(op->text_line);
         const char *why = NULL;
         if (map_get(&names, op->id))
             return bad(at, "two operations d%d.%s", at->d, op->id);
@@ -379,6 +383,7 @@ static const char *check_inputs(const At *at)
     int *filled = NEW_ARRAY(int, d->buffer_count), *used = NEW_ARRAY(int, d->buffer_count);
     for (int o = 0; o < d->op_count; o++) {
         const ScheduledOp *op = &d->ops[o];
+        look_at(op->text_line);
         for (int i = 0; i < op->read_count; i++)
             used[op->reads[i].buffer] = o + 1;
         for (int i = 0; i < op->write_count; i++) {
@@ -397,6 +402,7 @@ static const char *check_inputs(const At *at)
     }
     for (int i = 0; i < d->buffer_count; i++) {
         const Buffer *b = &d->buffers[i];
+        look_at(b->text_line);
         bool input = b->kind == BUFFER_STAGING || b->kind == BUFFER_STEP || b->kind == BUFFER_INPUT;
         if (input && b->bytes > 0 && used[i] && !filled[i])
             return bad(at, "d%d.%s reads %s, which nothing fills", at->d, d->ops[used[i] - 1].id, b->name);
@@ -452,6 +458,7 @@ static const char *check_shards(const Schedule *s, int p)
         group = gcd(group, now->share);
         for (int i = 0; i < now->buffer_count; i++) {
             const Buffer *b = &now->buffers[i];
+            look_at(b->text_line);
             if (b->kind != BUFFER_INPUT || b->index < 0)
                 continue;
             for (int j = 0; j < zero->buffer_count; j++) {
@@ -481,6 +488,7 @@ static const char *check_samples(const Schedule *s, int p)
         At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
         for (int i = 0; i < at.device->buffer_count; i++) {
             const Buffer *b = &at.device->buffers[i];
+            look_at(b->text_line);
             bool may = b->kind == BUFFER_STAGING || b->kind == BUFFER_INPUT || b->kind == BUFFER_OUTPUT || b->kind == BUFFER_TEMPORARY ||
                        (b->kind == BUFFER_VARIABLE && phase_predicts(at.phase->name));
             if (b->kind == BUFFER_LOCAL) /* verify/region.c */
@@ -564,6 +572,7 @@ static const char *check_collectives(const Schedule *s, int p)
             member[c] = -1;
         for (int o = 0; o < at.device->op_count; o++) {
             const ScheduledOp *op = &at.device->ops[o];
+            look_at(op->text_line);
             if (op->verb != VERB_TRANSFER)
                 continue;
             if (op->target < 0 || op->target >= phase->collective_count)
@@ -613,7 +622,7 @@ static const char *check_collectives(const Schedule *s, int p)
         }
         for (int c = 0; c < phase->collective_count; c++)
             if (member[c] < 0)
-                return bad(&at, "device %d has no member of collective %s: the others would wait for ever", d,
+                return look_at(phase->collectives[c].text_line), bad(&at, "device %d has no member of collective %s: the others would wait for ever", d,
                            phase->collectives[c].name);
     }
     return NULL;
@@ -654,8 +663,10 @@ static const char *check_phases(const Schedule *s)
         return trains ? "the schedule is of a program that only predicts, but has a phase that trains"
                       : "the schedule has no phase that trains, and does not say that the program only predicts";
     for (int p = 0; p < s->phase_digest_count || p < s->phase_count; p++) {
+        look_at(s->phases_line);
         if (p >= s->phase_count)
             return format("phase %s of the program is missing", s->phase_digests[p].phase);
+        look_at(s->phases[p].text_line);
         if (p >= s->phase_digest_count || strcmp(s->phases[p].name, s->phase_digests[p].phase) != 0)
             return format("here is phase %s, but the program has %s", s->phases[p].name,
                           p < s->phase_digest_count ? s->phase_digests[p].phase : "no more phases");
@@ -686,6 +697,7 @@ const char *verify(const Schedule *s)
                                                                                      verify_regions, check_arena,  verify_issue, verify_program,
                                                                                      verify_split,   verify_bits,  verify_calls,
                                                                                      verify_values};
+    look_at(s->model_line);
     if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)
         return "the schedule has no device, no phase or no batch";
     if (s->nodes < 1 || s->devices % s->nodes)
@@ -696,6 +708,7 @@ const char *verify(const Schedule *s)
         for (int p = 0; p < s->phase_count; p++)
             for (int d = 0; d < s->devices; d++) {
                 Memory *own = memory_new(), *outer = memory_use(own);
+                look_at(s->phases[p].devices[d].text_line);
                 const char *why = CHECKS[k](s, p, d);
                 memory_use(outer);
                 if (why) /* keeps the memory of the message */

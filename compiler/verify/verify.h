@@ -29,6 +29,9 @@ int slot_back(const Buffer *, int slot);
 bool buffer_is_persistent(const Buffer *);         /* has the same offset in all phases */
 bool buffer_is_slotted_kind(const Buffer *);
 
+/* ---- verify/line.c: the record that is checked now, for whoever asks verify_line */
+void look_at(int text_line);
+
 /* ---- verify/region.c */
 bool same_region(const ScheduledOp *, const ScheduledOp *); /* of two consecutive operations of a lane */
 const char *verify_regions(const Schedule *, int phase, int device); /* Returns NULL, or what is wrong. */

@@ -15,6 +15,7 @@ _mgpuc() {
     -o | --output) _mgpu_files '*'; return ;;
     --machine) _mgpu_words "$(mgpuc machines 2>/dev/null | sed -n 's/^\([a-z0-9-]*\) .*/\1/p')"; return ;;
     --measured) _mgpu_files '*.json'; return ;;
+    --schedule) _mgpu_files '*.sched'; return ;;
     --data) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     --plan) _mgpu_words "auto infer-replicated bcast-slice keras cpu-slice tower-avg staged-input ps-cpu ps-gpu replicated-copy replicated-nccl independent staged-vars ring-fused one-bit weights="; return ;;
     --shard) _mgpu_words "none optimizer gradients weights"; return ;;
@@ -35,7 +36,7 @@ _mgpuc() {
     if [[ $cur == -W* ]]; then
         _mgpu_words "-Wno-loss-shapes -Wno-double-softmax -Wno-log-softmax -Wno-untrained -Wno-unused-weights -Wno-shard-statistics -Wno-torch-arguments -Wno-channel-order -Wno-unscaled-bytes -Wno-missing-file -Wno-memory -Wno-idle-devices -Wno-uneven-batch -Wno-batch-statistics -Wno-slow-input -Wno-learning-rate -Wno-replaced-schedule"
     elif [[ $cur == -* ]]; then
-        _mgpu_words "-o --output --devices --machine --arch --set --mpi --shared --tune -S -v --emit --model --from --json --init --rules --batch --weak --strong --fit --compare --steps --epochs --metric --data --csv --svg --measured --page --full --timeline --op --layer --at --phase --device -Wno- --no-fuse --no-reuse --bodies --memory --split --plan --shard --bucket -h --help --version"
+        _mgpu_words "-o --output --devices --machine --arch --set --mpi --shared --tune -S -v --emit --model --from --json --init --rules --batch --weak --strong --fit --compare --steps --epochs --metric --data --csv --svg --measured --page --full --timeline --op --layer --at --phase --device -Wno- --no-fuse --no-reuse --bodies --memory --split --plan --shard --schedule --bucket -h --help --version"
     elif [[ " ${COMP_WORDS[*]} " == *" --from "* ]]; then
         _mgpu_files '*.graph'
     else

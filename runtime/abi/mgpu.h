@@ -155,6 +155,7 @@ typedef struct mgpu_buffer {
     int index;              /* of the input, variable or output; else -1 */
     int64_t each;           /* bytes of one sample; 0: the same for all samples */
     int64_t elements;       /* VARIABLE, TEMPORARY: elements of the split value of which it has the device's part; 0: not split */
+    int text_line;          /* of the text that it was read from; 0: of none. Likewise in all records of a schedule */
     bool updated;           /* VARIABLE: calls of this phase write all of it, once per step */
 } mgpu_buffer;
 static inline uint8_t mgpu_buffer_type(const mgpu_buffer *b) { return b->type ? (uint8_t)(b->type - 1) : (uint8_t)MGPU_U8; }
@@ -178,6 +179,7 @@ typedef struct mgpu_op {
      * argument */
     mgpu_access *reads, *writes; int read_count, write_count;
     mgpu_wait *waits; int wait_count;
+    int text_line;
     double begin_us, time_us; /* not in programs */
     int ground;             /* CALL, TRANSFER: the basis of time_us (Ground, machine/cost.h); in neither text nor program */
     int line;               /* in the model; 0: none */
@@ -205,6 +207,7 @@ typedef struct mgpu_collective {
     mgpu_parties parties;   /* the transfer, and what each member sends and receives */
     uint8_t way;            /* MGPU_WAY_...: the implementation */
     uint8_t lane;           /* of its members; not in the text */
+    int text_line;
     const char *why;        /* for people; NULL: nothing */
     const char **of; int of_count; /* likewise: the weights whose gradients it sums, or other values */
 } mgpu_collective;
@@ -217,6 +220,7 @@ typedef struct mgpu_device_phase {
     int as;                 /* the device whose lists of buffers and operations it shares; its own number: it has its own */
     mgpu_buffer *buffers; int buffer_count;
     mgpu_op *ops; int op_count; /* the order within a lane is that of this list */
+    int text_line;
     struct mgpu_names *buffer_names, *op_names; /* of a text that was read: numbers of buffers and operations */
 } mgpu_device_phase;
 
@@ -231,6 +235,7 @@ typedef struct mgpu_phase {
     const char *name;
     uint8_t kind;
     bool partial_batch;
+    int text_line;
     mgpu_device_phase *devices;
     mgpu_collective *collectives; int collective_count;
     const char *const *reports; int report_count; /* names of the doubles in the report buffer */

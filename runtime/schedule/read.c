@@ -410,21 +410,25 @@ static void read_head(mgpu_reader *r, Reading *x)
     mgpu_end_record(r);
     mgpu_next_record(r);
     mgpu_need(r, MODEL_RECORD.word);
+    s->model_line = r->line;
     read_record(r, &MODEL_RECORD, s);
     bool more = next_of_head(r, x);
     if (more && mgpu_take_word(r, PLAN_RECORD.word)) {
         Policy *p = r->allocate(r->memory, sizeof *p);
+        s->plan_line = r->line;
         p->name = mgpu_read_name(r, "the name of a plan");
         read_record(r, &PLAN_RECORD, p);
         s->policy = p;
         more = next_of_head(r, x);
     }
     if (more && mgpu_take_word(r, "phases")) {
+        s->phases_line = r->line;
         read_phase_digests(r, s);
         more = next_of_head(r, x);
     }
     for (; more && mgpu_take_word(r, KERNEL_RECORD.word); more = next_of_head(r, x)) {
         s->signatures = mgpu_more(r, s->signatures, &s->signature_count, sizeof *s->signatures);
+        s->signatures[s->signature_count - 1].text_line = r->line;
         read_record(r, &KERNEL_RECORD, &s->signatures[s->signature_count - 1]);
     }
 }
@@ -450,6 +454,7 @@ static void read_device(mgpu_reader *r, Reading *x)
         mgpu_wrong(&start, count < devices ? "expected device %d" : "there are %d devices only", count);
     x->phase->devices = mgpu_more(r, x->phase->devices, &count, sizeof *x->phase->devices);
     DeviceSchedule *d = &x->phase->devices[x->device_count];
+    d->text_line = r->line;
     d->buffer_names = r->allocate(r->memory, sizeof *d->buffer_names);
     d->op_names = r->allocate(r->memory, sizeof *d->op_names);
     mgpu_read_fields(r, &DEVICE_RECORD, d);
@@ -463,7 +468,7 @@ static void read_buffer(mgpu_reader *r, Reading *x)
     int device = read_record_owner(r);
     DeviceSchedule *d = &x->phase->devices[device];
     mgpu_reader start = *r;
-    Buffer b = {.name = mgpu_read_name(r, "the name of a buffer")};
+    Buffer b = {.text_line = r->line, .name = mgpu_read_name(r, "the name of a buffer")};
     if (!mgpu_enter_name(r, d->buffer_names, b.name))
         mgpu_wrong(&start, "device %d has a buffer '%s' already", device, b.name);
     read_record(r, &BUFFER_RECORD, &b);
@@ -475,7 +480,7 @@ static void read_op(mgpu_reader *r, Reading *x)
     int device = read_record_owner(r);
     DeviceSchedule *d = &x->phase->devices[device];
     mgpu_reader start = *r;
-    ScheduledOp op = {.id = mgpu_read_name(r, "the name of an operation")};
+    ScheduledOp op = {.text_line = r->line, .id = mgpu_read_name(r, "the name of an operation")};
     if (!mgpu_enter_name(r, d->op_names, op.id))
         mgpu_wrong(&start, "device %d has an operation '%s' already", device, op.id);
     read_record(r, &OP_RECORD, &op);
@@ -486,7 +491,7 @@ static void read_op(mgpu_reader *r, Reading *x)
 
 static void read_collective(mgpu_reader *r, Reading *x)
 {
-    CollectiveRecord c = {0};
+    CollectiveRecord c = {.text_line = r->line};
     mgpu_skip_blanks(r);
     mgpu_reader start = *r;
     c.name = mgpu_read_name(r, "the name of a collective");
@@ -530,7 +535,7 @@ static void read_phase(mgpu_reader *r, Reading *x)
     Schedule *s = x->schedule;
     end_phase(x);
     x->phase_at = *r;
-    PhaseSchedule p = {.name = mgpu_read_name(r, "the name of a phase")};
+    PhaseSchedule p = {.text_line = r->line, .name = mgpu_read_name(r, "the name of a phase")};
     mgpu_end_record(r);
     MGPU_ADD(r, s->phases, s->phase_count, p);
     x->phase = &s->phases[s->phase_count - 1];
@@ -558,6 +563,10 @@ Schedule *mgpu_schedule_read(mgpu_reader *r)
     for (mgpu_reader start = *r; mgpu_next_record(r); start = *r) {
         int k = 0;
         start = *r;
+        if (mgpu_take_word(r, "mgpu-schedule")) { /* another one */
+            *r = start;
+            break;
+        }
         while (k < MGPU_COUNT(RECORDS) && !mgpu_take_word(r, RECORDS[k].word))
             k++;
         if (k == MGPU_COUNT(RECORDS))

@@ -64,6 +64,7 @@ typedef struct Signature { /* the parameters of a kernel, which may have several
     int in_count, out_count;
     int64_t elements;        /* of split values, as in its calls; 0: none */
     const char *extent;      /* its iteration space: "[n, 10] f32"; NULL: not known */
+    int text_line;
     int64_t work, work_each; /* bytes of its workspace, fixed and per sample of the device */
 } Signature;
 typedef struct PhaseDigest {
@@ -109,6 +110,7 @@ typedef struct Schedule {
     int64_t batch;
     int accumulate, nodes, devices; /* devices: of all nodes, equally many each */
     bool predicts;                  /* the program has no training phase */
+    int model_line, plan_line, phases_line; /* of the text */
     const Policy *policy;           /* NULL: auto */
     PhaseDigest *phase_digests;
     int phase_digest_count; /* all phases of the program, in order; 0: a text of an earlier version */
@@ -152,6 +154,7 @@ Schedule *mgpu_schedule_read(mgpu_reader *);
 
 /* ---- write.c */
 void mgpu_schedule_write(const Schedule *, mgpu_writer *);
+void mgpu_write_signature(const Signature *, mgpu_writer *); /* its line */
 
 /* ---- image.c: a schedule <-> the bytes that a program carries. The reader gives memory and handles errors. Unpacked texts stay
  * in the image, except with a `plain` reader. Devices of one class share their lists. */

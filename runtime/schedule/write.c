@@ -127,6 +127,8 @@ static void write_record(const mgpu_record *r, const void *base, mgpu_writer *w)
     mgpu_write(w, "\n");
 }
 
+void mgpu_write_signature(const Signature *s, mgpu_writer *w) { write_record(&KERNEL_RECORD, s, w); }
+
 /* Writes "# upload makes in.image; ...". */
 static void write_reasons(const DeviceSchedule *d, const ScheduledOp *op, mgpu_writer *w)
 {

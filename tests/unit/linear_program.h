@@ -471,9 +471,10 @@ static void make_plan(mgpu_plan *plan, const char *kind, int devices, int64_t mi
             per_device[d] = (mgpu_device_phase){.buffers = (mgpu_buffer *)(uintptr_t)buffers[d], .buffer_count = BUFFERS, .ops = b->ops, .op_count = b->count};
         }
         bool train = PHASES[k].kind == MGPU_PHASE_TRAIN, report = PHASES[k].kind >= MGPU_PHASE_REPORT_TRAIN;
-        phases[k] = (mgpu_phase){PHASES[k].name, (uint8_t)PHASES[k].kind, PHASES[k].partial_batch, per_device, &REDUCE_TRAIN, 1,
-                                 train ? TRAIN_REPORTS : METRICS,
-                                 train || PHASES[k].kind == MGPU_PHASE_REPORT_TRAIN ? 3 : report ? 2 : 0};
+        phases[k] = (mgpu_phase){.name = PHASES[k].name, .kind = (uint8_t)PHASES[k].kind, .partial_batch = PHASES[k].partial_batch,
+                                 .devices = per_device, .collectives = &REDUCE_TRAIN, .collective_count = 1,
+                                 .reports = train ? TRAIN_REPORTS : METRICS,
+                                 .report_count = train || PHASES[k].kind == MGPU_PHASE_REPORT_TRAIN ? 3 : report ? 2 : 0};
     }
     plan->phases = phases;
 }
