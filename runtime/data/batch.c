@@ -640,11 +640,11 @@ void mgpu_read_ahead(const Dataset *d, const int64_t *index, int64_t n, uint64_t
     struct Workers *w = d->workers;
     if (!w || n < 1)
         return;
-    pthread_mutex_lock(&w->lock);
-    bool busy = w->ahead && (w->ahead->readers || w->ahead->job.done < w->ahead->job.n);
-    pthread_mutex_unlock(&w->lock);
-    if (busy)
+    pthread_mutex_lock(&w->lock); /* until the end: a reader may begin with the previous samples at any time */
+    if (w->ahead && (w->ahead->readers || w->ahead->job.done < w->ahead->job.n)) {
+        pthread_mutex_unlock(&w->lock);
         return;
+    }
     Ahead *a = mgpu_allocate(1, sizeof *a);
     int inputs = d->program->input_count;
     a->index = mgpu_allocate((size_t)n, sizeof *a->index);
@@ -654,7 +654,6 @@ void mgpu_read_ahead(const Dataset *d, const int64_t *index, int64_t n, uint64_t
         if (d->bound[i].column >= 0)
             a->to[i] = mgpu_allocate((size_t)n, (size_t)mgpu_tensor_bytes(&d->program->inputs[i].tensor));
     a->job = (Job){.set = d, .to = a->to, .index = a->index, .n = n, .seed = seed, .epoch = epoch, .later = true};
-    pthread_mutex_lock(&w->lock);
     free_ahead(w);
     w->ahead = a;
     add_job(w, &a->job);

@@ -256,10 +256,11 @@ void mgpu_run_end_save(Run *run, bool wait)
         pthread_join(run->saver, NULL);
         run->preparing = false;
     }
-    if (run->saving && (wait || atomic_load(&run->job_done)))
+    bool ends = run->saving && (wait || atomic_load(&run->job_done));
+    if (ends)
         pthread_join(run->saver, NULL);
     mgpu_doing(NULL);
-    if (!run->saving || !(wait || atomic_load(&run->job_done)))
+    if (!ends)
         return;
     run->saving = false;
     mgpu_trace_text(run->trace, TRACK_SAVES, "write a save", run->job_began, run->job_began + run->job_seconds);
