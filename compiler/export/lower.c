@@ -68,6 +68,8 @@ static bool is_whole(const Node *n)
 static void lower_cast(Lowering *l, const Node *n)
 {
     const Value *raw = lowered(l, n->in[0])->raw, *y;
+    if (raw && dtype_is_float(raw->dtype) && dtype_bytes(raw->dtype) == 2) /* which has no ends of the ranges of whole numbers */
+        raw = NULL;
     bool first = !raw && any_first(l, n);
     const Value *x = raw ? raw : operand(l, n->in[0], first);
     if (is_whole(n) && dtype_is_float(x->dtype))
@@ -173,7 +175,14 @@ static void lower_log1p(Lowering *l, const Node *n)
     set_lowered(l, n, where_of(l, whole, x, where_of(l, tiny, x, y)), first);
 }
 
-/* Computes the angle of (x, y) from the arc tangent of a number from 0 to 1. */
+/* Returns whether the number or the zero has a minus sign. */
+static const Value *has_minus(Lowering *l, const Value *x)
+{
+    const Value *inverse = binary(l, "Div", scalar_of(l, 1, x->dtype), x);
+    return binary(l, "Or", compare(l, "Less", x, 0), compare(l, "Less", inverse, 0));
+}
+
+/* Computes the angle of (x, y) from the arc tangent of a number from 0 to 1, which is 1 where both are infinite. */
 static void lower_atan2(Lowering *l, const Node *n)
 {
     if (l->torch) {
@@ -183,13 +192,12 @@ static void lower_atan2(Lowering *l, const Node *n)
     bool first = any_first(l, n);
     const Value *y = operand(l, n->in[0], first), *x = operand(l, n->in[1], first), *zero = scalar_of(l, 0, y->dtype);
     const Value *a = unary(l, "Abs", y), *b = unary(l, "Abs", x), *high = binary(l, "Max", a, b), *low = binary(l, "Min", a, b);
-    const Value *none = compare(l, "Equal", high, 0),
-                *t = binary(l, "Div", low, where_of(l, none, binary(l, "Add", high, scalar_of(l, 1, y->dtype)), high));
+    const Value *t = where_of(l, binary_of(l, "Equal", BOOL, low, high), unary(l, "Sign", high), binary(l, "Div", low, high));
     const Value *angle = unary(l, "Atan", t), *steep = binary_of(l, "Less", BOOL, b, a), *left, *down;
     angle = where_of(l, steep, binary(l, "Sub", scalar_of(l, 1.5707963267948966, y->dtype), angle), angle);
-    left = compare(l, "Less", x, 0);
+    left = has_minus(l, x);
     angle = where_of(l, left, binary(l, "Sub", scalar_of(l, 3.1415926535897931, y->dtype), angle), angle);
-    down = compare(l, "Less", y, 0);
+    down = has_minus(l, y);
     set_lowered(l, n, where_of(l, down, binary(l, "Sub", zero, angle), angle), first);
 }
 

@@ -94,26 +94,6 @@ static void write_attribute(const ExportedAttribute *a, FILE *node)
     mgpu_onnx_end(&m, node, NODE_ATTRIBUTE);
 }
 
-static void put(FILE *f, Dtype t, double v)
-{
-    switch (t) {
-    case F64:
-        fwrite(&v, sizeof v, 1, f);
-        break;
-    case I64:
-        fwrite(&(int64_t){(int64_t)v}, sizeof(int64_t), 1, f);
-        break;
-    case I32:
-        fwrite(&(int32_t){(int32_t)v}, sizeof(int32_t), 1, f);
-        break;
-    case BOOL:
-        fputc(v != 0, f);
-        break;
-    default:
-        fwrite(&(float){(float)v}, sizeof(float), 1, f);
-    }
-}
-
 static void write_constant(const ExportedTensor *c, FILE *graph)
 {
     OnnxMessage m;
@@ -122,8 +102,11 @@ static void write_constant(const ExportedTensor *c, FILE *graph)
         count *= (uint64_t)c->extent[i];
     mgpu_onnx_begin(&m);
     mgpu_onnx_tensor(m.f, c->name, type_of(c->dtype), c->rank, c->extent, count * (uint64_t)dtype_bytes(c->dtype));
-    for (uint64_t i = 0; i < count; i++)
-        put(m.f, c->dtype, c->data[i]);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t bytes = 0;
+        mgpu_convert(&bytes, type_of(c->dtype), &c->data[i], MGPU_F64, 1);
+        fwrite(&bytes, (size_t)dtype_bytes(c->dtype), 1, m.f);
+    }
     mgpu_onnx_end(&m, graph, GRAPH_INITIALIZER);
 }
 

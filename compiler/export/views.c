@@ -121,11 +121,9 @@ static bool within(const Lowering *l, const Node *i, int64_t extent)
         return false;
     if (i->op == OP_CAST || i->op == OP_RESHAPE || i->op == OP_TRANSPOSE || i->op == OP_BROADCAST || i->op == OP_SLICE)
         return within(l, i->in[0], extent);
-    if (i->op == OP_ARGMAX)
-        return i->in[0]->shape.extent[i->ints[0]] <= extent;
     if (i->op == OP_ARANGE)
         return i->shape.extent[0] <= extent;
-    if (i->op == OP_TOP_K)
+    if (i->op == OP_ARGMAX || (i->op == OP_TOP_K && i->ints[2])) /* of top_k the places, not the values */
         return i->in[0]->shape.extent[i->ints[0]] <= extent;
     if (i->op == OP_CONSTANT) {
         bool all = true;
