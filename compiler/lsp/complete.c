@@ -73,6 +73,18 @@ static Context context_at(const Analysis *a)
     return c;
 }
 
+/* Returns whether the position is in a comment or in a string, where nothing is completed. */
+static bool is_in_text(const Analysis *a)
+{
+    for (int i = 0; i < a->tokens.count; i++) {
+        const Token *t = &a->tokens.list[i];
+        if (t->line == a->line && t->column < a->column &&
+            (t->kind == TOKEN_COMMENT || (*t->text == '"' && a->column < t->column + t->length)))
+            return true;
+    }
+    return false;
+}
+
 static bool item_is(const Context *c, const char *word)
 {
     return c->item && strcmp(c->item->text, word) == 0;
@@ -190,7 +202,7 @@ const char *answer_completion(const Json *params)
     Items items = {0};
     int argument;
     const Entry *call = called(&all, callee_at(&a, &argument));
-    if (c.before && c.before->kind == TOKEN_COMMENT)
+    if (is_in_text(&a))
         return "[]";
     if (call && c.before && strchr("(,", *c.before->text))
         add_arguments(&items, call);
