@@ -146,6 +146,8 @@ def vision_models():
     save("vit-timm", vit, vit.state_dict(), lambda m: m(seen()))
     resnet = filled(hf.ResNetForImageClassification(hf.ResNetConfig(embedding_size=2, hidden_sizes=[8, 16, 32, 64], depths=[1, 1, 1, 2], num_labels=10)))
     save("resnet-hf", resnet, published(resnet), lambda m: m(seen()).logits)
+    resnet = filled(hf.ResNetForImageClassification(hf.ResNetConfig(embedding_size=2, hidden_sizes=[2, 4, 8, 16], depths=[1, 1, 1, 2], layer_type="basic", num_labels=10)))
+    save("resnet-basic-hf", resnet, published(resnet), lambda m: m(seen()).logits)
     block = tv.convnext.CNBlockConfig
     convnext = filled(tv.convnext.ConvNeXt([block(4, 8, 1), block(8, 16, 1), block(16, 32, 2), block(32, None, 1)], num_classes=10))
     save("convnext-torchvision", convnext, convnext.state_dict(), lambda m: m(seen()))

@@ -26,7 +26,8 @@ def module_of(folder):
     if not isinstance(kind, type) or not issubclass(kind, (transformers.PreTrainedModel, transformers.AutoModel)):
         raise wrong(f"its config.json names the class {name!r}, which is no model of transformers {transformers.__version__}")
     try:
-        module, found = kind.from_pretrained(folder, attn_implementation=None if config.model_type in ("convnext", "resnet") else "sdpa", output_loading_info=True, **local)
+        attention = None if config.model_type in ("convnext", "resnet") else "sdpa"
+        module, found = kind.from_pretrained(folder, attn_implementation=attention, dtype=widened(config), output_loading_info=True, **local)
     except Exception as e:
         raise wrong(f"{name} of transformers {transformers.__version__} cannot be made of it: {first_line(e)}") from None
     missing = sorted(found["missing_keys"])
@@ -36,6 +37,12 @@ def module_of(folder):
     if left:  # of numbered layers; a head for another task is left out
         raise wrong(f"its config.json has no place for the weights {', '.join(left[:3])}" + (f", ... ({len(left)} in all)" if len(left) > 3 else ""))
     return module
+
+
+def widened(config):
+    """The type of the module: f32 for halves and bfloat16, in which transformers would round rotations and what else it computes of no weight."""
+    import torch
+    return config.dtype if config.dtype == torch.float64 else torch.float32
 
 
 def first_line(error):

@@ -3,6 +3,7 @@
 torch.export says what is computed, the tree of modules how it is put together: each module that is called becomes a layer, but for those of
 torch.nn, which are layers of the library, and for small ones, which are written where they are called.
 """
+import copy
 import inspect
 import pathlib
 import re
@@ -177,8 +178,26 @@ def of_classes(module, node):
             re.search(r"For\w*Classification|LMHead|ForCausalLM|ForMaskedLM", type(module).__name__) is not None or re.search(r"classif|\bcls\b|lm_head", last) is not None)
 
 
+HALVES = (torch.bfloat16, torch.float16)
+
+
+def widened(module):
+    """A copy in f32 of a module of halves or bfloat16, whose constants (rotations, scales) would be rounded to these."""
+    types = {t.dtype for t in [*module.parameters(), *module.buffers()]}
+    return copy.deepcopy(module).float() if types & set(HALVES) and torch.float64 not in types else module
+
+
+def wide(x):
+    if isinstance(x, (tuple, list)):
+        return type(x)(wide(v) for v in x)
+    if isinstance(x, dict):
+        return {k: wide(v) for k, v in x.items()}
+    return x.float() if isinstance(x, torch.Tensor) and x.dtype in HALVES else x
+
+
 def import_module(module, example_inputs, path, loss=None, output=None, batch=32, kwargs=None):
     """-> text, weights, what is known of inputs and outputs"""
+    module, example_inputs, kwargs = widened(module), wide(example_inputs), wide(kwargs)
     was = {m: m.training for m in module.modules()}
     module.eval()
     if isinstance(example_inputs, torch.Tensor):
