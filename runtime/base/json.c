@@ -6,6 +6,7 @@
 #include "runtime/base/base.h"
 #include "runtime/base/terminal.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,8 +290,9 @@ bool mgpu_json_whole(const Json *value, int64_t *number)
     if (!value || value->kind != JSON_NUMBER || strpbrk(value->text, ".eE"))
         return false;
     char *end;
+    errno = 0;
     long long n = strtoll(value->text, &end, 10);
-    if (*end || (double)n != value->number)
+    if (*end || errno == ERANGE)
         return false;
     *number = n;
     return true;

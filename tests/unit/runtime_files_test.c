@@ -131,6 +131,17 @@ static void test_json(void)
     say("json/values", json && mgpu_json_whole(mgpu_json_member(json, "a"), &n) && n == 9007199254740993 &&
                            strcmp(mgpu_json_member(json, "b")->text, "\xc3\xa4\xf0\x9f\x98\x80") == 0);
     free(json);
+    static const struct { const char *text; bool whole; int64_t value; } WHOLE[] = {
+        {"9223372036854775807", true, INT64_MAX}, {"-9223372036854775808", true, INT64_MIN}, {"9223372036854775808", false, 0},
+        {"-9223372036854775809", false, 0},       {"18446744073709551616", false, 0},        {"1.0", false, 0}, {"1e3", false, 0}};
+    for (int i = 0; i < MGPU_COUNT(WHOLE); i++) {
+        char *name = mgpu_format("json/whole %s", WHOLE[i].text);
+        n = 0;
+        json = mgpu_json_read(WHOLE[i].text, strlen(WHOLE[i].text), &error);
+        say(name, json && mgpu_json_whole(json, &n) == WHOLE[i].whole && n == WHOLE[i].value);
+        free(json);
+        free(name);
+    }
 
     /* bytes that are no UTF-8 (a lone byte, half a character, one that is longer than need be, half of a pair) are escaped, and the
      * escapes of mgpu_json_write_bytes are these bytes again */
