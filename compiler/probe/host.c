@@ -220,15 +220,17 @@ int probe_load(void)
 /* ---- numbers */
 void measured(Measurements *m, double value)
 {
-    if (value > 0 && m->count < MOST_MEASUREMENTS)
-        m->values[m->count++] = value;
+    if (value > 0)
+        APPEND(m->values, m->count, value);
 }
 
 double median_of(const Measurements *m)
 {
-    Measurements sorted = *m;
-    qsort(sorted.values, (size_t)sorted.count, sizeof *sorted.values, compare);
-    return sorted.count ? sorted.values[sorted.count / 2] : 0;
+    double *sorted = NEW_ARRAY(double, m->count);
+    for (int i = 0; i < m->count; i++)
+        sorted[i] = m->values[i];
+    qsort(sorted, (size_t)m->count, sizeof *sorted, compare);
+    return m->count ? sorted[m->count / 2] : 0;
 }
 
 void write_measured(Text *t, const char *what, Measurements *m, Choice choice, double unit, const char *unit_name, const char *emulated)

@@ -112,7 +112,7 @@ static void issue_to_all(const ProbedGpu *g, void *context)
 static Measurements port_rates(const ProbedGpus *all)
 {
     Measurements rates = {0};
-    for (int d = 0; d < all->count && d < MOST_MEASUREMENTS; d++) {
+    for (int d = 0; d < all->count; d++) {
         const ProbedGpu *g = &all->gpus[d];
         probe_time_us(g, issue_to_all, (void *)all, true);
         measured(&rates, 1e6 * (double)(all->count - 1) * (double)g->bytes / probe_time_us(g, issue_to_all, (void *)all, true));
@@ -200,7 +200,7 @@ static void probe_pairs(Text *t, const ProbedGpus *all)
 static void probe_host_links(Text *t, const ProbedGpus *all)
 {
     static const struct { Way way; const char *from, *to; } WAYS[] = {{TO_HOST, "*", "host"}, {FROM_HOST, "host", "*"}};
-    Measurements alone[COUNT(WAYS)] = {{{0}, 0}}, latency[COUNT(WAYS)] = {{{0}, 0}}, together[COUNT(WAYS)];
+    Measurements alone[COUNT(WAYS)] = {{0}}, latency[COUNT(WAYS)] = {{0}}, together[COUNT(WAYS)];
     bool shared = false;
     for (int w = 0; w < COUNT(WAYS); w++) {
         for (int d = 0; d < all->count; d++) {

@@ -15,8 +15,7 @@
 typedef enum ProbeLength { PROBE_SHORT /* about a second, without being asked */, PROBE_LONG, PROBE_LENGTHS } ProbeLength;
 
 /* ---- measurements of one number: the median or the lowest, and their range */
-enum { MOST_MEASUREMENTS = 16 };
-typedef struct Measurements { double values[MOST_MEASUREMENTS]; int count; } Measurements;
+typedef struct Measurements { double *values; int count; } Measurements; /* of one thing, or the medians of several */
 typedef enum Choice { CHOOSE_MEDIAN, CHOOSE_LOWEST } Choice;
 void measured(Measurements *, double value);
 double median_of(const Measurements *); /* 0: nothing was measured */

@@ -1,5 +1,5 @@
 /* here_test: plans for GPUs are for those of this machine once `mgpuc probe` has measured them, as long as they are the same. The GPUs are
- * virtual ones, whose numbers mgpuc itself does not keep. */
+ * virtual ones, whose numbers mgpuc itself does not keep. At last, medians of measurements. */
 #include "compiler/probe/probe.h"
 
 #include <stdlib.h>
@@ -56,5 +56,9 @@ int main(void)
     keep(2, "NVIDIA L4");
     check(!machine_here_with_gpus(MEMORY), "others than are here: another name");
     check(machine_here(MEMORY, false) && machine_here(MEMORY, false)->device_count == 0, "... then the host is known alone");
+    Measurements many = {0};
+    for (int i = 0; i < 56; i++) /* the pairs of 8 GPUs: the slow ones come last */
+        measured(&many, i < 20 ? 1 : 3);
+    check(many.count == 56 && median_of(&many) == 3, "a median is that of all measurements");
     return system(format("rm -r %s", folder)) != 0 || failures;
 }
