@@ -197,7 +197,7 @@ const char *build_texts(Build *b)
 {
     const Options *o = b->program->options;
     if (b->whole) {
-        remove_old_outputs(o->output);
+        remove_old_outputs(o->output, o->shared);
         if (o->keep && mgpu_in_place(o->output))
             fail(2, "-S keeps texts beside the program, and -o %s is no file", o->output);
         if (o->keep)

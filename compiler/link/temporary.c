@@ -196,22 +196,18 @@ const char *fresh_path(const char *path)
     return fresh;
 }
 
-/* Returns 123 for "p.123.new" or "p.kernels.c.123.new" if the output is p; else 0. */
-static pid_t maker_of(const char *name, const char *output)
+/* Returns 123 for "p.123.new" and "p.123-4.new" (mgpu_open_whole) if `file` is p; else 0. */
+static pid_t maker_of(const char *name, const char *file)
 {
-    static const char *const WHAT[] = {"", ".c", ".kernels.c", ".kernels.cu", ".sched"};
-    size_t length = strlen(output);
-    for (int i = 0; i < COUNT(WHAT) && strncmp(name, output, length) == 0; i++) {
-        size_t more = strlen(WHAT[i]);
-        const char *number = name + length + more + 1;
-        if (strncmp(name + length, WHAT[i], more) != 0 || number[-1] != '.' || *number < '1' || *number > '9')
-            continue;
-        char *end;
-        long process = strtol(number, &end, 10);
-        if (strcmp(end, FRESH) == 0 && process <= INT32_MAX)
-            return (pid_t)process;
-    }
-    return 0;
+    size_t length = strlen(file);
+    const char *number = name + length + 1;
+    if (strncmp(name, file, length) != 0 || name[length] != '.' || *number < '1' || *number > '9')
+        return 0;
+    char *end;
+    long process = strtol(number, &end, 10);
+    if (*end == '-')
+        end += 1 + strspn(end + 1, "0123456789");
+    return strcmp(end, FRESH) == 0 && process <= INT32_MAX ? (pid_t)process : 0;
 }
 
 static bool is_nobodys(int folder, const char *name, pid_t maker)
@@ -221,15 +217,18 @@ static bool is_nobodys(int folder, const char *name, pid_t maker)
            s.st_uid == geteuid() && time(NULL) - s.st_mtim.tv_sec > QUIET_S;
 }
 
-void remove_old_outputs(const char *output)
+void remove_old_outputs(const char *output, bool shared)
 {
-    const char *slash = strrchr(output, '/');
+    const char *slash = strrchr(output, '/'), *p = slash ? slash + 1 : output;
+    const char *const files[] = {p, format("%s.c", p), format("%s.kernels.c", p), format("%s.kernels.cu", p), format("%s.sched", p),
+                                 shared ? shared_beside(p, ".h") : p, shared ? shared_beside(p, ".pc") : p};
     DIR *d = opendir(!slash ? "." : slash == output ? "/" : copy_text(output, (size_t)(slash - output)));
-    for (struct dirent *e; d && (e = readdir(d));) {
-        pid_t maker = maker_of(e->d_name, slash ? slash + 1 : output);
-        if (maker && is_nobodys(dirfd(d), e->d_name, maker))
-            unlinkat(dirfd(d), e->d_name, 0);
-    }
+    for (struct dirent *e; d && (e = readdir(d));)
+        for (int i = 0; i < COUNT(files); i++) {
+            pid_t maker = maker_of(e->d_name, files[i]);
+            if (maker && is_nobodys(dirfd(d), e->d_name, maker))
+                unlinkat(dirfd(d), e->d_name, 0);
+        }
     if (d)
         closedir(d);
 }

@@ -102,7 +102,7 @@ enum { MOST_TOOLS = 256 };            /* at a time */
 void temporary_add(const char *path); /* a file, or a folder that holds files added later */
 void temporary_keep(const char *path);
 const char *fresh_path(const char *path); /* a new name beside the path, to write to; see below */
-void remove_old_outputs(const char *output);
+void remove_old_outputs(const char *output, bool shared);
 const char *temporary_folder(void);   /* a new one, under TMPDIR; removes those that killed processes have left */
 sigset_t temporary_signals(void);     /* are blocked while a tool is started, until tool_begins knows it */
 void tool_begins(pid_t);              /* the leader of a process group */
