@@ -112,6 +112,7 @@ struct Fusion {
     bool *computed;         /* by node: it is rematerialized where it is used (fuse/rematerialize.c) */
     Root **roots; int root_count;
     FusionGroup **groups; int group_count;
+    int stamps;             /* searches for paths so far, by which each marks the groups that it has seen (FusionGroup.stamp) */
     Tensor **inputs, **variables, *report; /* by index */
     Tensor **tensors; int tensor_count;    /* all tensors; phase->tensors are those that tasks use */
     Root **writer;          /* by variable: the sink that writes it; NULL: none */

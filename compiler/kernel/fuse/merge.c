@@ -227,10 +227,9 @@ static void push_inputs(Search *s, const FusionGroup *g, const FusionGroup *skip
 }
 
 /* Returns true if a path leads from `from` to `to` through a third group, or if the search is too long. */
-static bool path_between(const Fusion *f, FusionGroup *from, const FusionGroup *to)
+static bool path_between(Fusion *f, FusionGroup *from, const FusionGroup *to)
 {
-    static int stamps;
-    Search s = {.f = f, .stamp = ++stamps};
+    Search s = {.f = f, .stamp = ++f->stamps};
     push_inputs(&s, to, from, from->level + 1);
     while (s.depth > 0) {
         const FusionGroup *g = s.stack[--s.depth];
@@ -314,7 +313,7 @@ static bool cuts_into_runs(const Fusion *f, const FusionGroup *g, Side side)
     return false;
 }
 
-static bool may_merge(const Fusion *f, FusionGroup *a, FusionGroup *b, Fit *fit)
+static bool may_merge(Fusion *f, FusionGroup *a, FusionGroup *b, Fit *fit)
 {
     if (a == b || !mergeable(a) || !mergeable(b) || a->early != b->early || a->update != b->update || a->shape->elements != b->shape->elements)
         return false;
@@ -438,7 +437,7 @@ static void add_siblings(const Fusion *f, const Root *r, FusionGroup **list, int
     }
 }
 
-static bool try_candidates(const Fusion *f, FusionGroup *g, FusionGroup **list, int count)
+static bool try_candidates(Fusion *f, FusionGroup *g, FusionGroup **list, int count)
 {
     qsort(list, (size_t)count, sizeof *list, by_level);
     for (int i = 0; i < count; i++) {
@@ -452,7 +451,7 @@ static bool try_candidates(const Fusion *f, FusionGroup *g, FusionGroup **list, 
     return false;
 }
 
-static void find_partners(const Fusion *f, FusionGroup *g, const Root *r)
+static void find_partners(Fusion *f, FusionGroup *g, const Root *r)
 {
     FusionGroup *list[MOST_CANDIDATES];
     for (;;) { /* a merged group may merge again with another group that the root reads */
