@@ -34,8 +34,10 @@ static const Node *split_by(const Node *n)
 {
     while (n->op != OP_REDUCE_SCATTER && n->op != OP_VARIABLE) {
         int k = 0;
-        while (n->in[k]->distribution != SPLIT)
+        while (k < n->inputs && n->in[k]->distribution != SPLIT)
             k++;
+        if (k == n->inputs)
+            die("node %d is %s, but none of its inputs is", n->id, DISTRIBUTION_NAME[SPLIT]);
         n = n->in[k];
     }
     return n;
