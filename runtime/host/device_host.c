@@ -177,6 +177,15 @@ static void run_kernel(mgpu_kernel_function *run, void *const *argument, const m
 /* Returns how many threads share the region. */
 static int threads_of(const Device *d) { return d->region->alone ? 1 : d->threads; }
 
+/* Returns true if the library computes these samples of the call. */
+static bool is_by_library(const Device *d, const DeviceCall *c, int64_t samples)
+{
+    return c->library && mgpu_library_takes(d->library, c->library, samples_of(d), samples, threads_of(d));
+}
+
+/* Returns true if the threads have partial sums of the library. A call that our own kernel computes would add older ones. */
+static bool has_partial_sums(const Device *d, const DeviceCall *c) { return is_by_library(d, c, 0) && mgpu_library_partial(c->library); }
+
 /* Calls a kernel for samples [begin, end). What is not divided by samples is done in the thread's first call. */
 static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first)
 {
@@ -210,7 +219,7 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
     }
     bool timed = d->region->timed && (thread == 0 || k->split == MGPU_SPLIT_NONE);
     double began = timed || d->region->trace ? mgpu_seconds() : 0;
-    if (c->library && mgpu_library_takes(d->library, c->library, samples_of(d), part.end - part.begin, threads_of(d)))
+    if (is_by_library(d, c, part.end - part.begin))
         mgpu_library_run(d->library, c->library, arguments_of(d, c, thread, begin), thread, part.begin, part.end, first);
     else
         run_kernel(k->run, arguments_of(d, c, thread, begin), d->region->step, &part);
@@ -229,7 +238,7 @@ static void finish_calls(Device *d, int thread)
         mgpu_pool_barrier(d->pool, thread);
     for (int i = 0, number = 0; i < d->region->count; i++) {
         const DeviceCall *c = &d->region->calls[i];
-        if (c->library && mgpu_library_partial(c->library)) {
+        if (has_partial_sums(d, c)) {
             d->now[thread] = c->op;
             mgpu_library_finish(d->library, c->library, c->argument, thread);
         }
@@ -272,7 +281,7 @@ static void host_run(Device *d, DeviceStrip *region, const mgpu_op **now)
     int most = 0;
     for (int i = 0; i < region->count; i++) {
         const DeviceCall *c = &region->calls[i];
-        d->finishes = d->finishes || c->kernel->finish || (c->library && mgpu_library_partial(c->library));
+        d->finishes = d->finishes || c->kernel->finish || has_partial_sums(d, c);
         most = region->calls[i].arguments > most ? region->calls[i].arguments : most;
     }
     if (most > d->most_arguments) {
@@ -287,7 +296,7 @@ static void host_run(Device *d, DeviceStrip *region, const mgpu_op **now)
         mgpu_pool_run(d->pool, run_share, d);
     if (!region->launch_timed)
         return;
-    for (int t = 0; t < d->threads; t++)
+    for (int t = 0; t < threads_of(d); t++)
         longest = d->worked[t] > longest ? d->worked[t] : longest;
     region->launch_s = mgpu_seconds() - began - longest;
 }
