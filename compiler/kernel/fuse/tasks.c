@@ -40,22 +40,40 @@ static void add_suspect(Task *t, const Node *n)
     }
 }
 
-/* Returns true if the value is seen to be never 0: a number other than 0, a run scalar, max(x, 1e-30), sqrt(x) + 1e-8. */
+/* Returns true if the value is seen to be 0 or above: of finite numbers, these operations make no other. */
+static bool is_at_least_0(const Expr *e)
+{
+    bool op = e->kind == X_OP && (e->op == OP_SQRT || e->op == OP_EXP || e->op == OP_ABS);
+    return op || (e->kind == X_RUN && e->constant != RUN_SETTING) || (e->kind == X_NUMBER && e->number >= 0);
+}
+
+/* Returns true if the value is seen to be above 0: a number, maximum(x, 1e-30), sqrt(x) + 1e-8, the number of samples. */
 static bool is_above_0(const Expr *e)
 {
     const Expr *a = e->count > 0 ? e->in[0] : NULL, *b = e->count > 1 ? e->in[1] : NULL;
-    bool root = e->kind == X_OP && (e->op == OP_SQRT || e->op == OP_EXP || e->op == OP_ABS);
     if (e->kind == X_NUMBER)
-        return e->number != 0;
-    if (e->kind == X_RUN || (root && is_above_0(a)))
-        return true;
-    if (e->kind != X_OP || !a)
+        return e->number > 0;
+    if (e->kind == X_RUN)
+        return e->constant == RUN_STEP || e->constant == RUN_SAMPLES || e->constant == RUN_TOTAL_STEPS || e->constant == RUN_TOTAL_EPOCHS;
+    if (e->kind != X_OP)
         return false;
-    bool other = b && ((a->kind == X_OP && (a->op == OP_SQRT || a->op == OP_EXP)) || (b->kind == X_OP && (b->op == OP_SQRT || b->op == OP_EXP)));
-    return e->op == OP_CAST ? is_above_0(a)
-           : e->op == OP_MAX ? is_above_0(a) || is_above_0(b)
-                             : e->op == OP_ADD && other && (is_above_0(a) || is_above_0(b));
+    switch (e->op) {
+    case OP_CAST:
+    case OP_SQRT:
+    case OP_EXP:
+    case OP_ABS:
+        return is_above_0(a);
+    case OP_MAX:
+    case OP_MAXIMUM:
+        return is_above_0(a) || is_above_0(b);
+    case OP_ADD:
+        return (is_above_0(a) && (is_above_0(b) || is_at_least_0(b))) || (is_above_0(b) && is_at_least_0(a));
+    default:
+        return false;
+    }
 }
+
+static bool is_never_0(const Expr *e) { return is_above_0(e) || (e->kind == X_NUMBER && e->number != 0); }
 
 static void find_suspects(Task *t, const Expr *e, bool *seen)
 {
@@ -64,7 +82,7 @@ static void find_suspects(Task *t, const Expr *e, bool *seen)
     seen[e->id] = true;
     for (int i = 0; i < e->count; i++)
         find_suspects(t, e->in[i], seen);
-    bool harmless = e->kind == X_OP && e->op == OP_DIV && is_above_0(e->in[e->count - 1]);
+    bool harmless = e->kind == X_OP && e->op == OP_DIV && is_never_0(e->in[e->count - 1]);
     if (e->kind == X_OP && e->node && dtype_is_float(e->dtype) && !harmless)
         add_suspect(t, e->node);
 }
