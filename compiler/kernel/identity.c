@@ -2,7 +2,8 @@
  *
  * A nest is hashed as its axes, the expressions that its stores and reductions need, in order, and how threads share it. A tensor
  * is hashed as its index among the kernel's arguments and its type, an expression as its index among the needed ones. What only
- * names things for readers (nodes, titles, lines) is left out. */
+ * names things for readers (nodes, titles, lines) is left out. tests/unit/identity_test.c changes every member of these structures:
+ * one that is left out here must be in a list there. */
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/kinds.h"
@@ -41,6 +42,8 @@ static void add_axes(Sha256 *sha, const Exprs *x)
     for (int i = 0; i < x->axis_count; i++) {
         const Axis *a = &x->axis[i];
         IDENTITY_ADD(sha, a->kind, a->extent, a->samples, a->reduction, a->group);
+        if (a->elements)
+            IDENTITY_ADD(sha, a->elements);
     }
 }
 
@@ -140,6 +143,8 @@ static void add_sharing(Sha256 *sha, const Nest *nest, const int *place)
     IDENTITY_ADD(sha, s->sharing, s->lanes, s->unrolled, s->owners, s->parts, s->vector, s->slice, s->slices, s->blocks_before, s->narrow);
     if (s->ragged)
         IDENTITY_ADD(sha, s->ragged);
+    if (s->finish_before)
+        IDENTITY_ADD(sha, s->finish_before);
 }
 
 void nests_identity(Sha256 *sha, const Kernel *k)
