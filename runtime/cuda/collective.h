@@ -40,6 +40,7 @@ struct CudaCollective {
     bool no_switches;            /* NCCL failed with NVLink's switches and is used without them */
     char *note, *names;
     void *nccl;                  /* nccl.c */
+    uint8_t *window;             /* of trials, page-locked. A failed one leaves it: to free it waits for transfers, which may never end */
 };
 
 /* links.c: Tests each GPU's link to the host, whose failure ends the program, and, if `peers`, every link between two GPUs. Warns

@@ -163,22 +163,23 @@ static ncclResult_t connect_own(const Nccl *n, const CudaCollective *c)
     return r;
 }
 
-/* "Example 3: Multiple Devices per Thread": each process groups the calls for its own members. */
+/* "Example 3: Multiple Devices per Thread": each process groups the calls for its own members. If rank 0 gets no id, all fail. */
 static ncclResult_t connect_processes(const Nccl *n, const CudaCollective *c)
 {
     Processes *p = c->processes;
-    ncclUniqueId id = {{0}};
-    ncclResult_t r = p->rank == 0 ? n->get_unique_id(&id) : ncclSuccess;
-    if (r != ncclSuccess)
-        return r;
+    struct { ncclResult_t result; ncclUniqueId id; } said = {.result = ncclSuccess};
+    if (p->rank == 0)
+        said.result = n->get_unique_id(&said.id);
     int64_t at[p->count + 1]; /* all bytes come from rank 0 */
     for (int k = 0; k <= p->count; k++)
-        at[k] = k ? (int64_t)sizeof id : 0;
-    p->gather(p, &id, at);
-    r = n->group_start();
+        at[k] = k ? (int64_t)sizeof said : 0;
+    p->gather(p, &said, at);
+    if (said.result != ncclSuccess)
+        return said.result;
+    ncclResult_t r = n->group_start();
     for (int d = c->own.first; d < c->own.end && r == ncclSuccess; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
-        r = n->comm_init_rank(&n->comms[d], c->members, id, d);
+        r = n->comm_init_rank(&n->comms[d], c->members, said.id, d);
     }
     ncclResult_t end = n->group_end();
     return r != ncclSuccess ? r : end;

@@ -189,13 +189,13 @@ static bool is_one_shot(const CudaCollective *c, const mgpu_collective *x)
     return c->made[x->way] == MGPU_WAY_ONE_SHOT && mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count);
 }
 
-/* Returns NULL, or what is wrong. Of gathered sums (mgpu_gathers), the all-gather is tried. One-shot kernels send moments as they
- * send sums, so a sum is tried. */
-static char *try_transfer(CudaCollective *c, const mgpu_collective *x, uint8_t *bytes)
+/* Returns NULL, or what is wrong, in all processes alike, so that none tries the next transfer without the others. Of gathered
+ * sums (mgpu_gathers), the all-gather is tried. One-shot kernels send moments as they send sums, so a sum is tried. */
+static char *try_transfer(CudaCollective *c, const mgpu_collective *x)
 {
     Operand *operands = mgpu_allocate((size_t)c->members, sizeof *operands);
     int64_t parts[c->members + 1];
-    Trial t = {.c = c, .operands = operands, .bytes = bytes};
+    Trial t = {.c = c, .operands = operands, .bytes = c->window};
     char *why = NULL;
     for (int d = c->own.first; d < c->own.end; d++) {
         Operand o = {.name = x->name, .data = (void *)(uintptr_t)c->devices[d]->arena, .count = x->count, .dtype = x->dtype, .parties = x->parties, .way = x->way};
@@ -216,7 +216,7 @@ static char *try_transfer(CudaCollective *c, const mgpu_collective *x, uint8_t *
     for (int d = c->own.first; d < c->own.end && !why; d++)
         why = check_operand(&t, d);
     free(operands);
-    return why;
+    return mgpu_nccl_of_any(c->processes, why);
 }
 
 static int by_kind(const void *a, const void *b)
@@ -264,20 +264,21 @@ char *mgpu_cuda_try(CudaCollective *c, const mgpu_plan *plan, uint8_t *way)
                 all[count++] = &plan->phases[k].collectives[i];
     if (count)
         qsort(all, (size_t)count, sizeof *all, by_kind);
-    uint8_t *bytes = count ? mgpu_device_cuda.ahead->locked(c->machine, WINDOW * (int64_t)sizeof(int64_t)) : NULL;
+    if (count && !c->window)
+        c->window = mgpu_device_cuda.ahead->locked(c->machine, WINDOW * (int64_t)sizeof(int64_t));
     for (int i = 0; i < count && !why; i++) {
         if (!is_tried(c, all[i], i + 1 < count ? all[i + 1] : NULL))
             continue;
         *way = way_of(c, all[i]);
-        why = try_transfer(c, all[i], bytes);
+        why = try_transfer(c, all[i]);
         int64_t own = gathers(all[i]) && !is_one_shot(c, all[i]) ? 0 : all[i]->count * mgpu_dtype_bytes(all[i]->dtype);
         most = own > most ? own : most;
     }
-    why = mgpu_nccl_of_any(c->processes, why);
-    if (count && !why)
+    if (count && !why) {
         clear_arenas(c, (size_t)most);
-    if (count)
-        mgpu_device_cuda.ahead->unlock(c->machine, bytes);
+        mgpu_device_cuda.ahead->unlock(c->machine, c->window);
+        c->window = NULL;
+    }
     free(all);
     return why;
 }

@@ -89,6 +89,7 @@ struct Group {
     uint64_t sent[VGPU_DEVICES][VGPU_DEVICES];
     int byes;
     bool lost;                       /* a process is gone */
+    bool aborted;                    /* its sums end without a result */
 };
 typedef struct Registered { uintptr_t begin, end; } Registered;
 struct ncclComm {
@@ -215,7 +216,7 @@ static void run(Gathering *g)
     for (int m = 0; m < g->members; m++) {
         size_t reads = read_bytes(s->function, bytes, s->roles, s->role[m], s->root);
         from[s->role[m]] = (const unsigned char *)g->op[m]->work.part.from;
-        failed |= g->op[m]->work.device->failed != 0;
+        failed |= s->all->aborted || g->op[m]->work.device->failed != 0;
         if (reads)
             vgpu_touch(g->op[m], g->op[m]->work.part.from, reads, false);
     }
@@ -364,6 +365,8 @@ static void set_text(char *to, size_t room, const char *from) { snprintf(to, roo
 static bool begin(Gathering *g)
 {
     Sum *s = (Sum *)g;
+    if (s->all->aborted)
+        return true;
     size_t bytes = s->count * (size_t)bytes_of(s->dtype);
     Head head = {.kind = PART, .process = getpid(), .function = s->function, .dtype = s->dtype, .root = s->root, .from = s->from, .to = s->to,
                  .registered = s->registered, .number = s->number, .kept = s->kept, .count = s->count};
@@ -875,7 +878,8 @@ static ncclResult_t destroy(ncclComm_t c)
         if (c->group->link)
             leave_others(c->group);
         free(c->group->sums);
-        free(c->group);
+        if (!c->group->aborted) /* else sums may be under way */
+            free(c->group);
     }
     free(c);
     return ncclSuccess;
@@ -952,10 +956,25 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     return leave(r ? r : destroy(comm));
 }
 
+/* "will abort any uncompleted operations": those that wait for other processes */
+static ncclResult_t stop(ncclComm_t c)
+{
+    Sum *begun = c ? c->group->begun : NULL;
+    if (c) {
+        c->group->aborted = true;
+        c->group->begun = NULL;
+    }
+    for (Sum *next; begun; begun = next) {
+        next = begun->next_begun;
+        vgpu_gather_on(&begun->gathering);
+    }
+    return destroy(c);
+}
+
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     ncclResult_t r = enter_unsafe("ncclCommAbort");
-    return leave(r ? r : destroy(comm));
+    return leave(r ? r : stop(comm));
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
