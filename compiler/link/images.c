@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* What one run of a compiler makes. NVRTC makes PTX on its way to a cubin. */
 typedef struct Image { const char *arch, *path; Digest key; } Image;
@@ -160,6 +161,16 @@ void check_images(const Program *p)
         toolkit_compare(nvrtc_version());
 }
 
+static Compiler virtual_compiler(const char *cxx, const char *arch, const char *home, const char *folder, Cache *cache)
+{
+    if (access(format("%s/mgpu_vgpu.h", home), R_OK) != 0)
+        fail(3, "--arch %s: the virtual GPU comes with the sources of mgpuc and is not installed; build them, and run that mgpuc (docs/vgpu.md)", arch);
+    Compiler compiler = find_compiler(cxx, true, home);
+    ask_programs(&compiler, cache, folder);
+    ask_flags(&compiler, cache, folder);
+    return compiler;
+}
+
 Images make_images(const Program *p, const char *home, const char *folder, Cache *cache, int at_a_time)
 {
     TranslationUnit *units;
@@ -177,11 +188,8 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
     for (int a = 0; a < arch_count; a++) {
         bool virtual = is_virtual(archs[a].name);
         if (!known[virtual]) {
-            if (virtual) {
-                compiler = find_compiler(p->options->cxx, true, home);
-                ask_programs(&compiler, cache, folder);
-                ask_flags(&compiler, cache, folder);
-            }
+            if (virtual)
+                compiler = virtual_compiler(p->options->cxx, archs[a].name, home, folder, cache);
             who[virtual] = identity(virtual ? &compiler : NULL, home);
             known[virtual] = true;
         }
@@ -230,11 +238,8 @@ const char *make_image(const char *text, const char *arch)
     Compiler compiler = {0};
     TranslationUnit unit = {.cost = 1};
     text_add(&unit.text, "%s", text);
-    if (virtual) {
-        compiler = find_compiler(getenv("CXX"), true, home);
-        ask_programs(&compiler, &cache, folder);
-        ask_flags(&compiler, &cache, folder);
-    }
+    if (virtual)
+        compiler = virtual_compiler(getenv("CXX"), arch, home, folder, &cache);
     Digest who = identity(virtual ? &compiler : NULL, home);
     ImageJob j = {.unit = &unit, .text = format("%s/text.cu", folder), .image = {arch, format("%s/image", folder), key_of(&unit, arch, &who)}};
     temporary_add(j.text);

@@ -11,7 +11,7 @@
 
 #include "compiler/base/base.h"
 #include "runtime/abi/mgpu.h"
-#include "runtime/abi/mgpu_vgpu_launch.h"
+#include "tests/vgpu/include/mgpu_vgpu_launch.h"
 #include "runtime/cuda/driver.h"
 
 #ifndef MGPU_SOURCE
@@ -68,8 +68,8 @@ static const char *build_modules(const char *folder, const char *how)
     text_add(&command, "cd %s && { ", folder);
     for (int i = 0; how[i]; i++)
         text_add(&command, "echo %d %c; ", i, how[i]);
-    text_add(&command, "} | xargs -P 2 -L 1 sh -c 'case $1 in q) with=\"%s\" ;; c) with=\"%s %s\" ;; *) with=\"%s\" ;; esac; $with %s -I%s/runtime/abi module$0.cu -o module$0.so -lm -lc'",
-             quick && is_brief() ? quick : usual, usual, checked, usual, flags, MGPU_SOURCE);
+    text_add(&command, "} | xargs -P 2 -L 1 sh -c 'case $1 in q) with=\"%s\" ;; c) with=\"%s %s\" ;; *) with=\"%s\" ;; esac; $with %s -I%s/runtime/abi -I%s/tests/vgpu/include module$0.cu -o module$0.so -lm -lc'",
+             quick && is_brief() ? quick : usual, usual, checked, usual, flags, MGPU_SOURCE, MGPU_SOURCE);
     return system(command.data) == 0 ? NULL : command.data;
 }
 

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/abi/mgpu_vgpu_launch.h"
+#include "tests/vgpu/include/mgpu_vgpu_launch.h"
 #include "runtime/cuda/driver.h"
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))
@@ -218,11 +218,12 @@ static inline bool build(const char *arch, const char *more)
     char command[3000];
     const char *compiler = getenv("CXX");
     snprintf(command, sizeof command,
-             "kept=%s/tests/kernels.%s${CXX:+.own}.so; { [ -z \"$CXX\" ] && [ -e $kept ] && [ -z \"$(find %s/runtime/abi %s/tests/vgpu/kernels.cu %s/tests/unit/vgpu_machine.h -newer $kept)\" ]; } || { "
+             "kept=%s/tests/kernels.%s${CXX:+.own}.so; { [ -z \"$CXX\" ] && [ -e $kept ] && [ -z \"$(find %s/runtime/abi %s/tests/vgpu/include %s/tests/vgpu/kernels.cu %s/tests/unit/vgpu_machine.h -newer $kept)\" ]; } || { "
              "%s -x c++ -std=c++17 -O1 -march=native -DMGPU_VGPU -w -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics "
-             "-fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs %s -I %s/runtime/abi %s/tests/vgpu/kernels.cu -o $kept.$$ -lm -lc && "
+             "-fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs %s -I %s/runtime/abi -I %s/tests/vgpu/include %s/tests/vgpu/kernels.cu -o $kept.$$ -lm -lc && "
              "mv $kept.$$ $kept; } && cp $kept %s/%s.so",
-             MGPU_BINARY, arch, MGPU_SOURCE, MGPU_SOURCE, MGPU_SOURCE, compiler && *compiler ? compiler : "c++", more, MGPU_SOURCE, MGPU_SOURCE, scratch, arch);
+             MGPU_BINARY, arch, MGPU_SOURCE, MGPU_SOURCE, MGPU_SOURCE, MGPU_SOURCE, compiler && *compiler ? compiler : "c++", more, MGPU_SOURCE,
+             MGPU_SOURCE, MGPU_SOURCE, scratch, arch);
     return system(command) == 0;
 }
 

@@ -9,7 +9,7 @@
 #define VGPU_H
 
 #include "runtime/cuda/driver.h"
-#include "runtime/abi/mgpu_vgpu_launch.h"
+#include "tests/vgpu/include/mgpu_vgpu_launch.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* engine.cpp: threads, barriers and warps of translated PTX, by the machinery of all virtual kernels (runtime/abi/mgpu_vgpu.h), of
+/* engine.cpp: threads, barriers and warps of translated PTX, by the machinery of all virtual kernels (tests/vgpu/include/mgpu_vgpu.h), of
  * which libcuda.so.1 has one for all modules. What PTX has in place of CUDA's functions is written from the PTX ISA manual, whose
  * sections are named. */
 #define MGPU_VGPU_STATICS_ELSEWHERE /* PTX says where static shared memory is: before the dynamic one */
@@ -6,7 +6,7 @@ static int ptx_line;                     /* of the instruction that accesses mem
 static void ptx_touch(const void *address, unsigned bytes, int how), ptx_stuck(void);
 #define MGPU_VGPU_ACCESS(address, bytes, how) ptx_touch(address, bytes, how)
 #define MGPU_VGPU_ALSO_STUCK ptx_stuck
-#include "runtime/abi/mgpu_vgpu.h"
+#include "tests/vgpu/include/mgpu_vgpu.h"
 extern "C" {
 #include "tests/vgpu/ptx/engine.h"
 }

@@ -3,7 +3,7 @@
 #ifndef VGPU_PTX_ENGINE_H
 #define VGPU_PTX_ENGINE_H
 
-#include "runtime/abi/mgpu_vgpu_launch.h"
+#include "tests/vgpu/include/mgpu_vgpu_launch.h"
 
 enum { PTX_TID, PTX_CTAID = 3, PTX_NTID = 6, PTX_NCTAID = 9 /* in built_in: x, y, z each */ };
 enum { PTX_UP, PTX_DOWN, PTX_BUTTERFLY, PTX_INDEX /* shuffles */ };

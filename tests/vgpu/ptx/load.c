@@ -16,7 +16,7 @@
 static const char FLAGS[] =
     "-std=gnu11 -O1 -w -fPIC -fvisibility=hidden -fno-strict-aliasing -fwrapv -fno-math-errno -ffp-contract=off";
 static const char *const HEADERS[] = {"tests/vgpu/ptx/device.h", "tests/vgpu/ptx/engine.h", "tests/vgpu/ptx/numbers.h",
-                                      "runtime/abi/mgpu_vgpu_launch.h"};
+                                      "tests/vgpu/include/mgpu_vgpu_launch.h"};
 
 bool ptx_is_text(const void *image)
 {
