@@ -279,8 +279,7 @@ static bool check_loops(const Kernel *k)
           M(number), M(digest), M(name), M(label), M(title), M(extent_text), M(at), M(parameter_words),       /* names */
           M(code), M(finish_code), M(text), M(paths), M(path_count), M(body), M(body_users),
           M(canonical),    /* found later */
-          M(parameters), M(parameter_count), M(parameter_at), M(together), M(in_tiles_of), M(both), M(preferred),
-          M(epilogue));
+          M(parameters), M(parameter_count), M(parameter_at), M(together), M(in_tiles_of), M(epilogue));
     return good;
 }
 
