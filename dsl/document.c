@@ -107,7 +107,7 @@ static const struct { const char *name, *about; } FUNCTIONS[] = {
     {"len", "how many elements a list has"},
     {"range", "[start, start + step, ...], up to but without the end; range(n): 0 to n - 1"},
     {"enumerate", "[[0, first], [1, second], ...]"},
-    {"zip", "lists of the first elements, of the second ..., as long as the shortest"},
+    {"zip", "lists of the first elements, of the second ...; the lists are of equal lengths"},
     {"repeat", "a list of so many times the value"},
     {"is_list", "whether it is a list"},
     {"shared", "one instance of a layer, with one set of weights, however often it is called"},

@@ -65,23 +65,26 @@ static Value *run_enumerate(Elaborator *e, const Place *at, Value **a)
 {
     (void)e;
     const Value *list = list_of(at, a[0], "enumerate");
-    int64_t start = whole_of(at, a[1], "enumerate's start");
+    int64_t start = whole_of(at, a[1], "enumerate's start"), number;
     Value **items = NEW_ARRAY(Value *, list->count);
-    for (int k = 0; k < list->count; k++)
-        items[k] = pair(value_whole(start + k), list->items[k]);
+    for (int k = 0; k < list->count; k++) {
+        if (__builtin_add_overflow(start, k, &number))
+            error_at(at, "enumerate: its numbers do not fit 64 bits");
+        items[k] = pair(value_whole(number), list->items[k]);
+    }
     return value_list(items, list->count);
 }
 
 static Value *run_zip(Elaborator *e, const Place *at, Value **a)
 {
     (void)e;
-    int lists = 0, count = -1;
-    for (int k = 0; k < BUILTIN_PARAMETERS && a[k]->kind != VALUE_NONE; k++, lists++) {
-        list_of(at, a[k], "zip");
-        if (count >= 0 && a[k]->count != count)
+    int lists = BUILTIN_PARAMETERS;
+    while (lists > 2 && a[lists - 1]->kind == VALUE_NONE) /* arguments that are not given */
+        lists--;
+    int count = list_of(at, a[0], "zip")->count;
+    for (int k = 1; k < lists; k++)
+        if (list_of(at, a[k], "zip")->count != count)
             error_at(at, "zip needs lists of equal lengths, not %d and %d", count, a[k]->count);
-        count = a[k]->count;
-    }
     Value **items = NEW_ARRAY(Value *, count);
     for (int k = 0; k < count; k++) {
         Value **row = NEW_ARRAY(Value *, lists);

@@ -65,7 +65,6 @@ static void put_number(Parser *p, Column *c, int which, int64_t place)
                              mgpu_dtype_name(c->dtype));
             return;
         }
-        c->first_missing = c->missing++ ? c->first_missing : p->row_line;
         mgpu_from_double(c->data, c->dtype, place, NAN);
         return;
     }
@@ -80,10 +79,6 @@ static void put_number(Parser *p, Column *c, int which, int64_t place)
     else if (!mgpu_values_fit(&v, MGPU_F64, 1, c->dtype, &bad) ||
              (c->dtype == MGPU_I64 && !put_long(copy, v, (int64_t *)(void *)c->data + place)))
         mgpu_csv_bad_row(p, "column '%s' is %s, which is no value of %s", c->titles[which], copy, mgpu_dtype_name(c->dtype));
-    if (good && isinf(v))
-        c->first_infinite = c->infinite++ ? c->first_infinite : p->row_line;
-    if (good && isnan(v))
-        c->first_missing = c->missing++ ? c->first_missing : p->row_line;
     if (good && c->dtype != MGPU_I64)
         mgpu_from_double(c->data, c->dtype, place, v);
     if (copy != small)
@@ -116,6 +111,16 @@ static void put_word(Parser *p, Column *c, int which, int64_t place)
     ((uint32_t *)(void *)c->data)[place] = (uint32_t)id;
 }
 
+/* Counts what notes tell of, in a row that is kept. */
+static void count_number(const Parser *p, Column *c, int64_t place)
+{
+    double v = mgpu_to_double(c->data, c->dtype, place);
+    if (isinf(v))
+        c->first_infinite = c->infinite++ ? c->first_infinite : p->row_line;
+    if (isnan(v))
+        c->first_missing = c->missing++ ? c->first_missing : p->row_line;
+}
+
 static void add_row(Csv *csv, Parser *p)
 {
     if (p->field_count != p->expected)
@@ -131,13 +136,17 @@ static void add_row(Csv *csv, Parser *p)
     for (int c = 0; c < csv->column_count; c++)
         for (int k = 0; k < csv->columns[c].width && !p->bad; k++)
             (csv->columns[c].words ? check_word : put_number)(p, &csv->columns[c], k, csv->rows * csv->columns[c].width + k);
-    for (int c = 0; c < csv->column_count && !p->bad; c++) /* only now, so that a bad row adds no words */
-        for (int k = 0; csv->columns[c].words && k < csv->columns[c].width; k++)
-            put_word(p, &csv->columns[c], k, csv->rows * csv->columns[c].width + k);
-    if (p->bad) {
+    if (p->bad) { /* so that it adds neither words nor notes */
         p->bad_rows++;
         return;
     }
+    for (int c = 0; c < csv->column_count; c++)
+        for (int64_t k = 0, first = csv->rows * csv->columns[c].width; k < csv->columns[c].width; k++) {
+            if (csv->columns[c].words)
+                put_word(p, &csv->columns[c], (int)k, first + k);
+            else
+                count_number(p, &csv->columns[c], first + k);
+        }
     csv->number[csv->rows] = csv->first + csv->rows + p->bad_rows + 1;
     csv->lines[csv->rows++] = p->row_line;
 }
@@ -229,7 +238,9 @@ static void say_numbers(const Csv *csv, int column, int64_t count, const char *w
 static void say_notes(const Csv *csv)
 {
     const Parser *p = &csv->parser;
-    if (p->bad_rows)
+    if (p->bad_rows == 1)
+        mgpu_say_once("%s: a line is left out, %s", csv->path, p->first_bad);
+    else if (p->bad_rows)
         mgpu_say_once("%s: %lld lines are left out, the first is %s", csv->path, (long long)p->bad_rows, p->first_bad);
     for (int c = 0; c < csv->column_count; c++)
         if (csv->columns[c].infinite)

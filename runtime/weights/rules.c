@@ -304,19 +304,20 @@ static char *chosen(Parser *p, const char *line, int length, int k, int *count)
     return text;
 }
 
-static RuleSet *parse(TensorFile *file, const char *where, const char *text)
+/* ends: the characters after which messages count another line; rules of the command line are counted, too. */
+static RuleSet *parse(TensorFile *file, const char *where, const char *text, const char *ends)
 {
-    Parser p = {.file = file, .where = where};
+    Parser p = {.file = file, .where = where, .line = 1};
     while (*text) {
         int length = (int)strcspn(text, "#\n;"), count = 1;
         const char *end = text + length + (text[length] == '#' ? strcspn(text + length, "\n") : 0);
-        p.line++;
         for (int k = 0; k == 0 || k < count; k++) {
             char *line = chosen(&p, text, length, k, &count);
             if (count > MOST_LINES)
                 wrong(&p, "there are more than 256 alternatives in braces");
             read_line(&p, line);
         }
+        p.line += *end && strchr(ends, *end);
         text = *end ? end + 1 : end;
     }
     if (!p.sets)
@@ -327,7 +328,7 @@ static RuleSet *parse(TensorFile *file, const char *where, const char *text)
 const RuleSet *mgpu_library_rules(TensorFile *file)
 {
     if (!file->library)
-        file->library = parse(file, mgpu_rules_files[0].name, mgpu_rules_files[0].text);
+        file->library = parse(file, mgpu_rules_files[0].name, mgpu_rules_files[0].text, "\n");
     return file->library;
 }
 
@@ -353,7 +354,7 @@ const RuleSet *mgpu_rules(TensorFile *file, const char *text)
     if (found)
         return found;
     bool itself = strchr(text, '=') != NULL;
-    const RuleSet *sets = parse(file, itself ? "rules" : text, itself ? text : read_text(file, text)), *s = sets;
+    const RuleSet *sets = itself ? parse(file, "rules", text, "\n;") : parse(file, text, read_text(file, text), "\n"), *s = sets;
     while (s && sets->next && !mgpu_rules_are_for(s, file))
         s = s->next;
     if (!s)

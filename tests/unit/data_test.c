@@ -745,6 +745,12 @@ static void test_csv_refusals(void)
     write_file("bad.csv", "x,label\n1,a\nfoo,b\n2\n2,\"b\"c\n3,b\n");
     refuses("csv-skip", inputs, "train = csv(\"bad.csv\", on_bad = \"skip\")",
             "0bad.csv: 3 lines are left out, the first is line 3: column 'x' is 'foo', a number is expected");
+    write_file("bad.csv", "x,y,label\n1,2,a\nNA,foo,b\ninf,foo,b\nNA,1,b\n1e39,1,b\n");
+    static const char *const KEPT[] = {"0bad.csv: 2 lines are left out, the first is line 3: column 'y' is 'foo', a number is expected",
+                                       "0a number of 'x' is missing, in line 5;", "0a number of 'x' is infinite, in line 6"};
+    for (int i = 0; i < COUNT(KEPT); i++) /* of lines that are left out no numbers are counted */
+        refuses(format("csv-kept-%d", i), "input x: f32  input y: f32  input label: class(2)",
+                "train = csv(\"bad.csv\", missing = \"NA\", on_bad = \"skip\")", KEPT[i]);
     write_file("bad.csv", "x,label\n1,a\nNA,b\n");
     refuses("csv-nan", inputs, "train = csv(\"bad.csv\", missing = \"NA\")",
             "0a number of 'x' is missing, in line 3; what is missing is NaN: where(x == x, x, 0)");
