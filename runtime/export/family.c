@@ -80,6 +80,15 @@ static void set(Reader *r, FamilyLine **list, int *count)
     add(r, list, count, line);
 }
 
+/* Makes the list one of its own, since lines with the same key are replaced in place. */
+static void separate(Reader *r, FamilyLine **list, int count)
+{
+    const FamilyLine *shared = *list;
+    *list = mgpu_own_memory(r->file, mgpu_allocate((size_t)count + 1, sizeof **list));
+    if (count)
+        memcpy(*list, shared, (size_t)count * sizeof **list);
+}
+
 static void like(Reader *r, Family *f)
 {
     char *name = f->name, *other = word(r);
@@ -87,12 +96,8 @@ static void like(Reader *r, Family *f)
         if (strcmp(r->list[i].name, other) == 0)
             *f = r->list[i];
     f->name = name;
-    FamilyLine *config = f->config;
-    f->config = NULL;
-    int count = f->config_count;
-    f->config_count = 0;
-    for (int i = 0; i < count; i++)
-        add(r, &f->config, &f->config_count, config[i]);
+    separate(r, &f->config, f->config_count);
+    separate(r, &f->notes, f->note_count);
 }
 
 static void read_line(Reader *r)

@@ -386,7 +386,8 @@ static void check_file(const char *path, int file)
 {
     char *real = realpath(path, NULL), *slash = real ? strrchr(real, '/') : NULL;
     struct stat there, opened;
-    if (!slash || stat(real, &there) != 0 || fstat(file, &opened) != 0 || there.st_ino != opened.st_ino) {
+    if (!slash || stat(real, &there) != 0 || fstat(file, &opened) != 0 || there.st_ino != opened.st_ino ||
+        there.st_dev != opened.st_dev) {
         free(real); /* another run has just removed it */
         return;
     }
