@@ -168,13 +168,14 @@ static Expr *unrolled_window(Evaluation *e, const Node *n, Expr *sample, Expr *c
 
 /* ---- views */
 
+/* UNSLICE, and PAD, whose steps are 1 */
 static Expr *unsliced(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
 {
     Exprs *x = e->exprs;
     int r = n->shape.rank;
     Expr *at[MAX_RANK], *inside = NULL;
     for (int i = 0; i < r; i++) {
-        int64_t start = n->ints[i], step = n->ints[r + i], size = step < 0 ? -step : step;
+        int64_t start = n->ints[i], step = n->op == OP_PAD ? 1 : n->ints[r + i], size = step < 0 ? -step : step;
         Expr *far = step < 0 ? expr_plus(x, expr_scale(x, index[i], -1), start) : expr_plus(x, index[i], -start);
         inside = expr_both(x, inside, expr_range(x, far, 0, (n->in[0]->shape.extent[i] - 1) * size + 1));
         if (size > 1)
@@ -182,19 +183,7 @@ static Expr *unsliced(Evaluation *e, const Node *n, Expr *sample, Expr *const *i
         at[i] = size > 1 ? expr_div(x, far, size) : far;
     }
     Expr *all = expr_both(x, guard, inside), *value = evaluate(e, n->in[0], sample, at, all);
-    return inside ? expr_select(x, value->kind == X_LOAD ? all : inside, value, 0) : value;
-}
-
-static Expr *padded(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
-{
-    Exprs *x = e->exprs;
-    Expr *at[MAX_RANK], *inside = NULL;
-    for (int i = 0; i < n->shape.rank; i++) {
-        at[i] = expr_plus(x, index[i], -n->ints[i]);
-        inside = expr_both(x, inside, expr_range(x, at[i], 0, n->in[0]->shape.extent[i]));
-    }
-    Expr *all = expr_both(x, guard, inside), *value = evaluate(e, n->in[0], sample, at, all);
-    return inside ? expr_select(x, value->kind == X_LOAD ? all : inside, value, n->data[0]) : value;
+    return inside ? expr_select(x, value->kind == X_LOAD ? all : inside, value, n->op == OP_PAD ? n->data[0] : 0) : value;
 }
 
 static Expr *joined(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
@@ -255,9 +244,8 @@ static Expr *viewed(Evaluation *e, const Node *n, Expr *sample, Expr *const *ind
             at[i] = from->shape.extent[i] == 1 ? expr_index(x, 0) : index[r - from->shape.rank + i];
         break;
     case OP_UNSLICE:
-        return unsliced(e, n, sample, index, guard);
     case OP_PAD:
-        return padded(e, n, sample, index, guard);
+        return unsliced(e, n, sample, index, guard);
     default:
         return joined(e, n, sample, index, guard);
     }

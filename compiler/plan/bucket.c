@@ -400,7 +400,6 @@ static void lay_out(Order *order, int number)
             g->begin[k] = at;
             at += bytes;
             order->group_of[x->id] = number;
-            order->member_of[x->id] = k;
         }
 }
 
@@ -779,9 +778,8 @@ Order *order_phase(const Program *program, const Phase *p, const Members *member
     Order *order = NEW(Order);
     order->calls = NEW_ARRAY(Task *, p->task_count);
     order->group_of = NEW_ARRAY(int, p->tensor_count);
-    order->member_of = NEW_ARRAY(int, p->tensor_count);
     for (int i = 0; i < p->tensor_count; i++)
-        order->group_of[i] = order->member_of[i] = -1;
+        order->group_of[i] = -1;
     if (members->count > 1) {
         order_devices(&(Ordering){.program = program, .phase = p, .members = members, .samples = samples, .order = order});
         check_epilogues(order);

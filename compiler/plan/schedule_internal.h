@@ -29,7 +29,7 @@ typedef struct Order {
     int *region; int64_t *chunk;       /* by call; set by cut_regions */
     Group *groups; int group_count;   /* the collectives in the order of their lanes; ascending in `after` */
     bool filled;                      /* calls have moved to where others wait for transfers */
-    int *group_of, *member_of;        /* by tensor id; -1: in no bucket */
+    int *group_of;                    /* by tensor id; -1: in no bucket */
 } Order;
 /* Orders a phase for a device with so many samples. Buckets hold options->bucket_bytes; 0: those with which a step is predicted
  * to end first on the members' machine. */

@@ -95,12 +95,6 @@ struct Pool {
     atomic_int arrived, round;
 };
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double seconds(clockid_t clock)
 {
     struct timespec t;
@@ -229,7 +223,7 @@ double median_of(const Measurements *m)
     double *sorted = NEW_ARRAY(double, m->count);
     for (int i = 0; i < m->count; i++)
         sorted[i] = m->values[i];
-    qsort(sorted, (size_t)m->count, sizeof *sorted, compare);
+    qsort(sorted, (size_t)m->count, sizeof *sorted, mgpu_compare_doubles);
     return m->count ? sorted[m->count / 2] : 0;
 }
 
@@ -240,7 +234,7 @@ void write_measured(Text *t, const char *what, Measurements *m, Choice choice, d
     if (!m->count)
         return;
     strftime(day, sizeof day, "%Y-%m-%d", localtime(&now));
-    qsort(m->values, (size_t)m->count, sizeof *m->values, compare);
+    qsort(m->values, (size_t)m->count, sizeof *m->values, mgpu_compare_doubles);
     text_add(t, "%s %.4g%s %s%s    # %s%s%.4g to %.4g\n", what, m->values[choice == CHOOSE_LOWEST ? 0 : m->count / 2] / unit, unit_name, emulated ? "nominal" : "measured ",
              emulated ? "" : day, emulated ? emulated : "", emulated ? ": " : "", m->values[0] / unit, m->values[m->count - 1] / unit);
 }

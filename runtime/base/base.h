@@ -52,6 +52,7 @@ const char *mgpu_kernel_name(const mgpu_program *, int kernel);
 const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128]);
 char *mgpu_join_names(const char *const *names, int count); /* "lr, decay"; the caller frees */
 int mgpu_compare_doubles(const void *, const void *); /* for qsort */
+bool mgpu_ends_with(const char *text, const char *end);
 double mgpu_seconds(void);                          /* monotonic clock */
 double mgpu_seconds_since_start(double main_began); /* since the start of this process */
 

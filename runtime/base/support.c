@@ -309,6 +309,12 @@ char *mgpu_join_names(const char *const *names, int count)
     return all;
 }
 
+bool mgpu_ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), last = strlen(end);
+    return length >= last && strcmp(text + length - last, end) == 0;
+}
+
 static double read_clock(clockid_t clock)
 {
     struct timespec t;

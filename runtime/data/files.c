@@ -15,12 +15,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 char *mgpu_path_in(const char *folder, const char *path)
 {
     return path[0] != '/' && folder ? mgpu_format("%s/%s", folder, path) : mgpu_format("%s", path);
@@ -39,7 +33,7 @@ char *mgpu_find_file(const char *path, const char *folder, const char *where)
     if (access(full, F_OK) == 0)
         return full;
     size_t length = strlen(full);
-    char *other = ends_with(full, ".gz") ? mgpu_format("%.*s", (int)length - 3, full) : mgpu_format("%s.gz", full);
+    char *other = mgpu_ends_with(full, ".gz") ? mgpu_format("%.*s", (int)length - 3, full) : mgpu_format("%s.gz", full);
     if (access(other, F_OK) == 0) {
         free(full);
         return other;

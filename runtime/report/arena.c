@@ -84,13 +84,6 @@ static void draw_axes(double arena, double end_us, Sheet *s)
     }
 }
 
-static int compare_bytes(const void *a, const void *b)
-{
-    const Buffer *x = *(const Buffer *const *)a, *y = *(const Buffer *const *)b;
-    int64_t a_bytes = mgpu_view_buffer_bytes(x), b_bytes = mgpu_view_buffer_bytes(y);
-    return a_bytes != b_bytes ? (a_bytes < b_bytes) - (a_bytes > b_bytes) : strcmp(x->name, y->name);
-}
-
 void mgpu_arena_print(const Page *p, Sheet *s)
 {
     static const char *const KINDS[] = {"step", "input", "variable", "report", "output", "temporary", "bucket", "workspace", "local"};
@@ -102,7 +95,7 @@ void mgpu_arena_print(const Page *p, Sheet *s)
         lives[i] = (Life){1e300, -1};
         order[i] = &d->buffers[i];
     }
-    qsort(order, (size_t)d->buffer_count, sizeof *order, compare_bytes);
+    qsort(order, (size_t)d->buffer_count, sizeof *order, mgpu_view_by_bytes);
     touch(lives, d);
     fprintf(s->f, "<section id=\"memory\"><h2>Memory</h2>\n<p>The arena of device 0 in a training step, %s: who is where when. ", mgpu_keep_bytes(s, arena));
     if (p->view->schedule->besides_bytes)

@@ -110,19 +110,13 @@ static void lanes_table(const View *v, Sheet *s)
     mgpu_table_html(&table, s);
 }
 
-static int compare_longest(const void *a, const void *b)
-{
-    const ScheduledOp *x = *(const ScheduledOp *const *)a, *y = *(const ScheduledOp *const *)b;
-    return x->time_us != y->time_us ? (x->time_us < y->time_us) - (x->time_us > y->time_us) : strcmp(x->id, y->id);
-}
-
 static void longest_table(const View *v, Sheet *s)
 {
     const ViewDevice *d = &v->devices[0];
     const ScheduledOp **all = MGPU_KEEP(s, const ScheduledOp *, d->op_count);
     for (int i = 0; i < d->op_count; i++)
         all[i] = &d->ops[i];
-    qsort(all, (size_t)d->op_count, sizeof *all, compare_longest);
+    qsort(all, (size_t)d->op_count, sizeof *all, mgpu_view_by_time);
     Table table = {.columns = 7};
     mgpu_table_add(s, &table, "longest operations", "lane", "line", "takes", "of the step", "bytes", "GFLOP");
     for (int i = 0; i < d->op_count && i < LONGEST; i++)

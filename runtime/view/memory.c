@@ -27,7 +27,7 @@ static bool is_alive(const Buffer *b, const Life *l, int op)
     return b->kind != BUFFER_STAGING && b->bytes > 0 && (mgpu_view_stays(b) || (l->first >= 0 && l->first <= op && op <= l->last));
 }
 
-static int by_bytes(const void *a, const void *b)
+int mgpu_view_by_bytes(const void *a, const void *b)
 {
     const Buffer *x = *(const Buffer *const *)a, *y = *(const Buffer *const *)b;
     int64_t x_bytes = mgpu_view_buffer_bytes(x), y_bytes = mgpu_view_buffer_bytes(y);
@@ -118,7 +118,7 @@ void mgpu_view_memory_page(const View *v, const ViewDevice *d, int number, int w
     for (int i = 0; i < d->buffer_count; i++)
         if (is_alive(&d->buffers[i], &lives[i], at))
             alive[count++] = &d->buffers[i];
-    qsort(alive, (size_t)count, sizeof(Buffer *), by_bytes);
+    qsort(alive, (size_t)count, sizeof(Buffer *), mgpu_view_by_bytes);
     fprintf(f, "\nmemory of device %d: %s; staging %s\n", number, mgpu_view_bytes(mgpu_view_memory(v, number), a),
             mgpu_view_bytes((double)d->staging_bytes, b));
     if (v->schedule->besides_bytes)

@@ -123,7 +123,7 @@ static void print_links(const Page *p)
 }
 
 /* ---- the longest operations */
-static int by_time(const void *a, const void *b)
+int mgpu_view_by_time(const void *a, const void *b)
 {
     const ScheduledOp *x = *(const ScheduledOp *const *)a, *y = *(const ScheduledOp *const *)b;
     return x->time_us != y->time_us ? (x->time_us < y->time_us) - (x->time_us > y->time_us) : strcmp(x->id, y->id);
@@ -135,7 +135,7 @@ static void print_longest(const Page *p)
     const ScheduledOp **ops = mgpu_allocate((size_t)d->op_count + 1, sizeof *ops);
     for (int i = 0; i < d->op_count; i++)
         ops[i] = &d->ops[i];
-    qsort(ops, (size_t)d->op_count, sizeof(ScheduledOp *), by_time);
+    qsort(ops, (size_t)d->op_count, sizeof(ScheduledOp *), mgpu_view_by_time);
     double step =
         p->view->step->machine && p->view->step->step_us > 0 && mgpu_view_is_step(p->view, false) ? p->view->step->step_us : p->view->end_us;
     fprintf(p->f, "\nlongest operations   of the step   lane  line\n");

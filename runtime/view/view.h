@@ -48,6 +48,9 @@ bool mgpu_view_has_layer(const char *name, const char *layer); /* true for "laye
 const CollectiveRecord *mgpu_view_find_collective(const View *, const char *name); /* NULL if there is none */
 int64_t mgpu_view_collective_bytes(const CollectiveRecord *);
 int64_t mgpu_view_buffer_bytes(const Buffer *);              /* bytes of all slots */
+/* for qsort: pointers to Buffer by bytes, to ScheduledOp by time; the largest first */
+int mgpu_view_by_bytes(const void *, const void *);
+int mgpu_view_by_time(const void *, const void *);
 double mgpu_view_op_bytes(const ScheduledOp *);              /* bytes that a call moves or a copy copies */
 double mgpu_view_memory(const View *, int device);           /* bytes that the phase needs on it */
 bool mgpu_view_stays(const Buffer *);                        /* persists between steps */

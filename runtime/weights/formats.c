@@ -54,12 +54,6 @@ static const Format FORMATS[] = {
     {.end = "", .read = mgpu_read_safetensors}, /* reports errors of unknown formats */
 };
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), last = strlen(end);
-    return length >= last && strcmp(text + length - last, end) == 0;
-}
-
 /* Safetensors begins with the length of its header, whose bytes may look like another format, so it is checked first. */
 static bool is_safetensors(const TensorBytes *b)
 {
@@ -70,7 +64,7 @@ static bool is_safetensors(const TensorBytes *b)
 static bool is_of(const Format *f, const TensorBytes *b)
 {
     if (f->end)
-        return ends_with(b->path, f->end);
+        return mgpu_ends_with(b->path, f->end);
     return b->bytes >= f->at + f->length && memcmp(b->data + f->at, f->begin, (size_t)f->length) == 0;
 }
 
@@ -135,7 +129,7 @@ static void read_archive(TensorFile *file, const TensorBytes *b)
     for (int k = 0; k < MGPU_COUNT(CONTENTS) && !found; k++)
         for (int i = 0; i < mgpu_member_count(a) && !found; i++) {
             char *name = mgpu_member_name(a, i);
-            found = ends_with(name, CONTENTS[k].end) ? &CONTENTS[k] : NULL;
+            found = mgpu_ends_with(name, CONTENTS[k].end) ? &CONTENTS[k] : NULL;
             free(name);
         }
     mgpu_close_archive(a);
@@ -166,7 +160,7 @@ static void read_index(TensorFile *file, const TensorBytes *b)
             continue;
         MGPU_PUSH(read, count, m->text);
         TensorBytes shard = mgpu_map_beside(file, b->path, m->text);
-        if (ends_with(shard.path, ".index.json"))
+        if (mgpu_ends_with(shard.path, ".index.json"))
             mgpu_broken_tensors(b->path, NULL, "an index of indices");
         read_tensors(file, &shard);
     }
@@ -182,7 +176,7 @@ static void read_npz(TensorFile *file, const TensorBytes *b)
         char *name = mgpu_member_name(archive, i);
         uint8_t *owned;
         int64_t length;
-        if (!ends_with(name, ".npy")) {
+        if (!mgpu_ends_with(name, ".npy")) {
             free(name);
             continue;
         }

@@ -51,17 +51,17 @@ static void check_tensor(const TensorFile *file, const SavedTensor *saved, const
                   mgpu_dtype_name(t->dtype));
 }
 
-static bool ends_in(const char *name, const char *end)
+/* PyTorch counts batches next to batchnorm's statistics; the count is not used. */
+static bool is_ignored(const char *name)
 {
-    size_t length = strlen(name), last = strlen(end);
-    return length >= last && strcmp(name + length - last, end) == 0;
+    return mgpu_ends_with(name, ".num_batches_tracked");
 }
 
-/* PyTorch counts batches next to batchnorm's statistics; the count is not used. */
-static bool is_ignored(const char *name) { return ends_in(name, ".num_batches_tracked"); }
-
 /* Residuals of one-bit gradients: a run that resumes with another plan may drop them, or start without them. */
-static bool is_residual(const char *name) { return ends_in(name, ".residual"); }
+static bool is_residual(const char *name)
+{
+    return mgpu_ends_with(name, ".residual");
+}
 
 enum { NAMES_SHOWN = 6 };
 typedef struct NameList { FILE *f; char *text; size_t length; int count; } NameList;
