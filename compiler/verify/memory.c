@@ -15,12 +15,15 @@
  *   staging, step, input   this step's READ / UPLOAD
  *   report, output      the step of the slot
  *   variable            the value before this step's update
- * What orders two events is in the steps from the one to the other. So it is enough to walk all short sequences of phases:
+ * What orders two events is in the steps from the one to the other. So it is enough to walk short sequences of phases:
  *   - each phase, back + slots + 1 times;
- *   - each pair of phases, as often each, and all sequences of slots + 1 (or back + 1) phases, up to MIXED_EVENTS events. At a
- *     change of phase comp, comm and sync wait for each other, so here only accesses of the copy and host lanes can conflict:
- *     other operations are left out of these walks, but not the order that they cause. Between phases that predict and others
- *     (phase_predicts) all lanes wait for each other, after the outstanding REPORT and FETCH. */
+ *   - each pair of phases, as often each, and all sequences of three. At a change of phase comp, comm and sync wait for each
+ *     other, so here only accesses of the copy and host lanes can conflict: other operations are left out of these walks, but not
+ *     the order that they cause. Between phases that predict and others (phase_predicts) all lanes wait for each other, after the
+ *     outstanding REPORT and FETCH;
+ *   - each pair of phases with up to max(back, slots) steps of no operation between them. Steps of any other phases order the two
+ *     at least as much: a wait for such a step is for its lane's events, before which all older ones of the lane are over, and so
+ *     they are in a step without any. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
@@ -28,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIXED_EVENTS = 3000000 }; /* longest walk over sequences of phases */
+enum { MIXED_LENGTH = 3 }; /* of the sequences of phases that are all walked */
 
 typedef struct Clock { int over[LANES]; } Clock;
 typedef struct Mark {   /* a past access */
@@ -49,7 +52,7 @@ typedef struct Starts { uint64_t *level[LEVELS]; } Starts;
 typedef struct Walk {
     const Schedule *schedule;
     int device, phases;
-    StepGraph **graphs;         /* by phase */
+    StepGraph **graphs;         /* by phase; of mixed walks [phases]: no operation */
     bool mixed;
     int64_t staging_base;       /* first address of the staging arena */
     int64_t *addresses; int address_count; /* places: sorted ends of accesses */
@@ -59,6 +62,7 @@ typedef struct Walk {
     /* the sequence of steps */
     int step;                   /* 1, 2, ... */
     int ring, *phase_of;        /* [ring]: phase of step q at q % ring; -1: none */
+    bool predicts;              /* the last step of a phase was of one that predicts */
     Clock **ends;               /* [ring][event]: clock when it has completed */
     Clock lane_now[LANES];
     int lane_events[LANES];
@@ -390,8 +394,10 @@ static const char *walk_step(Walk *w, int phase)
             if (mgpu_lane_meets(lane))
                 w->lane_now[lane] = w->lane_now[LANE_COMP];
     }
-    bool owes = change && last >= 0;
-    if (owes && phase_predicts(w->schedule->phases[last].name) != phase_predicts(w->schedule->phases[phase].name)) {
+    bool owes = change && last >= 0, predicted = w->predicts;
+    if (phase < w->phases)
+        w->predicts = phase_predicts(w->schedule->phases[phase].name);
+    if (owes && w->predicts != predicted) {
         const char *why = drain(w, w->graphs[last]);
         if (why)
             return why;
@@ -535,6 +541,20 @@ static const char *walk_pairs(Walk *w, int times)
     return NULL;
 }
 
+/* Walks a, then up to `most` steps of no operation, then b, whose outstanding REPORT and FETCH another such step executes. */
+static const char *walk_apart(Walk *w, int most)
+{
+    for (int pair = 0; pair < w->phases * w->phases; pair++)
+        for (int between = 1; between <= most; between++)
+            for (int i = 0; i < between + 3; i++) {
+                int phase = i == 0 ? pair / w->phases : i == between + 1 ? pair % w->phases : w->phases;
+                const char *why = walk_step(w, phase);
+                if (why)
+                    return why;
+            }
+    return NULL;
+}
+
 typedef struct Extent { int64_t begin, end; } Extent;
 
 static int compare_extents(const void *a, const void *b)
@@ -635,25 +655,23 @@ static const char *walk_mixed(const Walk *base, int *const *orders, int back, in
 {
     Walk w = *base;
     w.mixed = true;
-    int exposed_count;
+    int exposed_count, apart = back > slots ? back : slots;
     Extent *exposed = find_exposed(&w, &exposed_count);
-    double events = 0;
-    for (int p = 0; p < w.phases; p++) {
+    w.graphs = NEW_ARRAY(StepGraph *, w.phases + 1);
+    for (int p = 0; p < w.phases; p++)
         w.graphs[p] = exposed_graph(&w, p, orders[p], exposed, exposed_count);
-        events += w.graphs[p]->event_count;
-    }
-    begin_walk(&w, back > slots ? back : slots);
+    const DeviceSchedule *first = &w.schedule->phases[0].devices[w.device];
+    const bool *no_op = NEW_ARRAY(bool, first->op_count), *no_buffer = NEW_ARRAY(bool, first->buffer_count);
+    w.graphs[w.phases] = step_graph(w.schedule, 0, w.device, orders[0], no_op, no_buffer);
+    begin_walk(&w, apart);
     const char *why = walk_pairs(&w, back + slots + 1);
     if (why)
         return why;
-    int length = 2, most = (back > slots ? back : slots) + 1;
-    for (events *= w.phases; length < most && events * w.phases < MIXED_EVENTS; length++)
-        events *= w.phases;
-    Mixed m = {.walk = &w, .length = length, .letters = NEW_ARRAY(int, length + 1)};
+    Mixed m = {.walk = &w, .length = MIXED_LENGTH, .letters = NEW_ARRAY(int, MIXED_LENGTH + 1)};
     all_sequences(&m, 1, 1);
-    for (int i = 1; i < length && !m.why; i++)
+    for (int i = 1; i < MIXED_LENGTH && !m.why; i++)
         m.why = walk_step(&w, 0);
-    return m.why;
+    return m.why ? m.why : walk_apart(&w, apart);
 }
 
 const char *verify_memory(const Schedule *s, int device)

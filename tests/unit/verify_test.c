@@ -1045,6 +1045,47 @@ static void test_wide(int calls)
         "between them (d0.c%d does not take it sample by sample)", calls - 1, calls - 2, calls - 2, calls - 1), verify(s));
 }
 
+/* ---- what is ordered unless a step of one phase, eleven of others without operations of the host, and one of the first phase
+ * again follow each other: u0 of the first reads the slot that h0 of the last one writes */
+static const char *apart(bool ordered)
+{
+    static const char *const OTHERS[] = {"train.partial", "eval.full", "eval.partial"};
+    static const char DEVICE[] = "device 0 name \"host\" arena 4096 work 0 staging 2048 samples 0..3 capacity 3\n"
+                                 "buffer d0.step kind step offset 0 bytes 64 slots 12\n"
+                                 "buffer d0.w.fc kind variable offset 768 bytes 16 slots 1 index 0 type f32\n"
+                                 "buffer d0.in.x kind input offset 832 bytes 12 slots 12 each 4 index 0 type f32\n"
+                                 "buffer d0.in.y kind input offset 1600 bytes 12 slots 12 each 4 index 1 type f32\n";
+    Text t = {0};
+    text_add(&t, "mgpu-schedule 2\nmodel hand precision f32 batch 3 accumulate 1 devices 1\n"
+                 "kernel k0 in f32 each 4 f32 each 4 out f32 each 4\n"
+                 "kernel k1 in f32 16 out f32 16\nphase train.full\n%s"
+                 "buffer d0.stage.x kind staging offset 0 bytes 12 slots 12 index 0 type f32\n"
+                 "buffer d0.stage.y kind staging offset 768 bytes 12 slots 12 index 1 type f32\n"
+                 "buffer d0.t0 kind temporary offset 2368 bytes 12 slots 1 each 4 type f32\n"
+                 "op d0.h0 lane host read - writes d0.stage.x%s begin_us 0 time_us 1 line 0\n"
+                 "op d0.h1 lane host read - writes d0.stage.y waits d0.c0@-1 begin_us 0 time_us 1 line 0\n"
+                 "op d0.u0 lane copy upload - reads d0.stage.x d0.stage.y writes d0.in.x d0.in.y d0.step waits d0.h1 d0.c0@-12 "
+                 "begin_us 0 time_us 1 line 0\n"
+                 "op d0.c0 lane comp call k0 region 0 samples reads d0.in.x d0.in.y d0.step writes d0.t0 waits d0.u0 "
+                 "begin_us 0 time_us 1 line 7\n",
+             DEVICE, ordered ? " waits d0.u0@-12" : "");
+    for (int i = 0; i < COUNT(OTHERS); i++)
+        text_add(&t, "phase %s\n%sbuffer d0.t0 kind temporary offset 2368 bytes 16 slots 1 type f32\n"
+                     "op d0.u0 lane copy upload - writes d0.step waits d0.c0@-12 begin_us 0 time_us 1 line 0\n"
+                     "op d0.c0 lane comp call k1 region 0 reads d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 7\n",
+                 OTHERS[i], DEVICE);
+    return t.data;
+}
+
+static void test_apart(void)
+{
+    say("apart", NULL, verify(read_schedule("apart", apart(true))));
+    say("apart_without_order",
+        "phase train.full: d0.h0 writes stage.x [0, 12) while d0.u0@-12 may still read stage.x: no wait orders them "
+        "(d0.h0 should wait for d0.u0@-12)",
+        verify(read_schedule("apart", apart(false))));
+}
+
 int main(void)
 {
     say("good", NULL, verify(read_schedule("good", GOOD)));
@@ -1059,6 +1100,7 @@ int main(void)
     test_phases();
     test_numbers();
     test_made();
+    test_apart();
     test_deep();
     test_wide(30000);
     return failures ? 1 : 0;
