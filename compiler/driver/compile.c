@@ -6,6 +6,7 @@
 #include "compiler/kernel/target.h"
 #include "compiler/machine/machine.h"
 #include "compiler/plan/measured.h"
+#include "compiler/plan/times.h"
 
 #include <math.h>
 #include <string.h>
@@ -89,43 +90,63 @@ static Compilation make_kernels(const Options *o, int64_t parts)
     return c;
 }
 
-static const Compilation *cached_kernels(KernelCache *cache, const Options *o, int64_t parts)
+static const Compilation *known_kernels(const KernelCache *cache, int64_t parts)
 {
     for (int i = 0; i < cache->count; i++)
         if (cache->each[i].parts == parts)
             return &cache->each[i].c;
+    return NULL;
+}
+
+static const Compilation *cached_kernels(KernelCache *cache, const Options *o, int64_t parts)
+{
+    const Compilation *known = known_kernels(cache, parts);
+    if (known)
+        return known;
     Memory *outer = memory_use(cache->memory);
     APPEND(cache->each, cache->count, ((Kernels){parts, make_kernels(o, parts)}));
     memory_use(outer);
     return &cache->each[cache->count - 1].c;
 }
 
-/* The passes up to "fused" do not depend on devices. */
-static Compilation kernels_for(KernelCache *cache, const Options *o, int64_t parts)
+/* The passes up to "fused" do not depend on devices. kernels_of: the number of micro-batches whose kernels are used. */
+static Compilation kernels_for(KernelCache *cache, const Options *o, int64_t parts, int64_t kernels_of)
 {
     if (!cache)
         return make_kernels(o, parts);
-    Compilation c = *cached_kernels(cache, o, parts);
+    Compilation c = *cached_kernels(cache, o, kernels_of);
     Program *p = NEW(Program);
     *p = *c.program;
     c.options = p->options = parts ? with_accumulate(o, parts) : o;
+    if (kernels_of != parts) {
+        Model *m = NEW(Model);
+        *m = *p->model;
+        m->accumulate = parts;
+        p->model = m;
+    }
     parse_devices(o->devices, o->planned, &p->plans, &p->plan_count);
     c.program = p;
     return c;
 }
 
 /* ---- accumulate = "auto" */
-typedef struct Try { Compilation c; Memory *own; bool searched; Fit fit; } Try; /* own: its memory; fit: if searched */
+typedef struct Try {
+    Compilation c;
+    Memory *own;            /* its memory */
+    bool searched;
+    Fit fit;                /* if searched */
+    double us;              /* of a step, as predicted; 0: not known yet */
+} Try;
 
-/* parts: 0: the model's */
-static Try try_accumulate(KernelCache *cache, const Options *o, int64_t parts)
+/* parts: 0: the model's; kernels_of: as in kernels_for */
+static Try try_kernels(KernelCache *cache, const Options *o, int64_t parts, int64_t kernels_of)
 {
     Try t = {.own = memory_new()};
     Memory *outer = memory_use(t.own);
     Stage stage;
     if (parts)
         stage_begin(&stage, "does it fit?", "%lld micro-batch%s", (long long)parts, parts == 1 ? "" : "es");
-    t.c = kernels_for(cache, o, parts);
+    t.c = kernels_for(cache, o, parts, kernels_of);
     const Model *m = t.c.program->model;
     t.searched = t.c.program->tries = parts || (m->fit_accumulate && !m->not_yet);
     run_passes(&t.c, "schedule");
@@ -135,6 +156,16 @@ static Try try_accumulate(KernelCache *cache, const Options *o, int64_t parts)
         stage_end(&stage);
     memory_use(outer);
     return t;
+}
+
+static Try try_accumulate(KernelCache *cache, const Options *o, int64_t parts) { return try_kernels(cache, o, parts, parts); }
+
+static double step_of(Try *t)
+{
+    Memory *outer = memory_use(t->own);
+    t->us = t->us > 0 ? t->us : predicted_step_us(t->c.program);
+    memory_use(outer);
+    return t->us;
 }
 
 static void take_if(Try *best, Try t, bool better)
@@ -186,15 +217,17 @@ static int64_t more_micro_batches(int64_t samples, int64_t parts)
     return even_micro_batches(samples, samples % parts ? parts + 1 : 2 * parts, 4 * parts, 2 * parts);
 }
 
+/* Returns the time of the step without what it recomputes. */
+static double kept_step_of(Try *t) { return step_of(t) / (1 + t->c.program->dropped.time); }
+
 /* Recomputing in `parts` micro-batches: bytes of samples that would be kept without it, bytes available for them, and its
  * microseconds per step. */
 typedef struct Recomputing { int64_t parts; double kept, room, us; } Recomputing;
 
-static Recomputing recomputing_of(const Try *t, int64_t parts)
+static Recomputing recomputing_of(Try *t, int64_t parts)
 {
-    const Dropped *d = &t->c.program->dropped;
-    double us = predicted_step_us(t->c.program) * d->time / (1 + d->time);
-    return (Recomputing){parts, t->fit.needed + d->bytes - t->fit.variables, t->fit.there - t->fit.variables, us};
+    double kept = t->fit.needed + t->c.program->dropped.bytes - t->fit.variables;
+    return (Recomputing){parts, kept, t->fit.there - t->fit.variables, step_of(t) - kept_step_of(t)};
 }
 
 /* Returns the micro-batches for which nothing has to be recomputed, as bytes shrink with the samples of one; 0: more than there
@@ -214,47 +247,117 @@ static double recomputed_us(const Recomputing *r, int64_t n)
 
 static const double GAIN = .01; /* of a step: smaller gains are not searched for */
 
-static bool take_if_faster(KernelCache *cache, const Options *o, int64_t parts, Try *best, double *us)
+typedef struct Search {
+    KernelCache *cache;
+    const Options *options;
+    Try best;
+    bool taken;             /* the best is no longer what the search began with */
+    bool fits;              /* of the last try */
+    double recomputed_us;   /* likewise: what a step recomputes */
+} Search;
+
+static bool is_faster(Try *t, Try *best) { return t->fit.fits && (!best->fit.fits || step_of(t) < (1 - GAIN) * step_of(best)); }
+
+/* Kernels hardly depend on the number of micro-batches, but take most of the time of a try. So a number is tried with those of
+ * the best first, if they are known, and with its own only if it was better. */
+static bool take_if_faster(Search *s, int64_t parts)
 {
-    Try t = try_accumulate(cache, o, parts);
-    double tried = predicted_step_us(t.c.program);
-    bool better = t.fit.fits && tried < (1 - GAIN) * *us;
-    *us = better ? tried : *us;
-    take_if(best, t, better);
+    int64_t like = s->best.c.program->model->accumulate;
+    bool other = s->cache && like > 1 && known_kernels(s->cache, like) && !known_kernels(s->cache, parts);
+    Try t = try_kernels(s->cache, s->options, parts, other ? like : parts);
+    bool better = is_faster(&t, &s->best);
+    if (better && other) {
+        memory_free(t.own);
+        t = try_accumulate(s->cache, s->options, parts);
+        better = is_faster(&t, &s->best);
+    }
+    s->fits = t.fit.fits;
+    s->recomputed_us = step_of(&t) - kept_step_of(&t);
+    s->taken |= better;
+    take_if(&s->best, t, better);
     return better;
 }
 
-/* More micro-batches keep less at a time, so less is recomputed. Tries first as many as keep everything, then more while the
- * predicted step becomes shorter and something is still recomputed; then fewer than the first, if the overhead of micro-batches
- * exceeds what they save. */
+/* Estimates the least time of a step in so many micro-batches: that of the try without what it recomputes, and with what its
+ * kernels take longer for fewer samples. */
+static double least_step_us(Try *t, int64_t parts)
+{
+    const Program *p = t->c.program;
+    double us = kept_step_of(t);
+    for (int i = 0; i < p->plan_count; i++)
+        us += kernels_us(p, &p->plans[i], parts) - kernels_us(p, &p->plans[i], p->model->accumulate);
+    return us;
+}
+
+/* Tries so many micro-batches, then more while it does not fit, or while the step may become shorter and something is still
+ * recomputed. Returns whether fewer than the first may be faster; *least_us: fewer recompute no less than that. */
+static bool try_more(Search *s, int64_t first, int64_t samples, double *least_us)
+{
+    bool better = true;
+    for (int64_t n = first; n; n = more_micro_batches(samples, n)) {
+        better = (!s->taken || least_step_us(&s->best, n) < step_of(&s->best)) && take_if_faster(s, n);
+        *least_us = n == first ? s->recomputed_us : *least_us;
+        if (s->best.fit.fits && (!better || s->best.c.program->dropped.time <= GAIN))
+            break;
+    }
+    return s->best.fit.fits && (better || !s->taken);
+}
+
+/* Finds the fewest micro-batches that fit, as long as they are faster. low: does not fit. */
+static void try_fewer(Search *s, int64_t low)
+{
+    for (int64_t high = s->best.c.program->model->accumulate; high - low > 1;) {
+        int64_t middle = low + (high - low) / 2;
+        if (take_if_faster(s, middle))
+            high = middle;
+        else if (s->fits)
+            return;
+        else
+            low = middle;
+    }
+}
+
+/* More micro-batches keep less at a time, so less is recomputed. Tries first as many as keep everything, or more; then fewer, if
+ * the overhead of micro-batches exceeds what they save. best: fits, or does not although values are recomputed. */
 static Try find_faster(KernelCache *cache, const Options *o, Try best)
 {
     const Program *p = best.c.program;
-    if (p->one_batch || p->dropped.time <= GAIN)
+    if (p->one_batch || (best.fit.fits && p->dropped.time <= GAIN))
         return best;
     int64_t samples = p->model->batch / most_devices(p), parts = p->model->accumulate > 1 ? p->model->accumulate : 1;
     const Recomputing r = recomputing_of(&best, parts);
-    int64_t first = micro_batches_that_keep(&r, samples);
-    double us = predicted_step_us(p), kept_us = us - r.us;
-    bool taken = false, better = true;
+    const double kept_us = kept_step_of(&best);
+    int64_t first = micro_batches_that_keep(&r, samples), low = best.fit.fits ? 0 : parts; /* low: does not fit; 0: none */
+    double least_us = 0;
+    Search s = {.cache = cache, .options = o, .best = best};
     first = first > parts ? first : more_micro_batches(samples, parts);
-    for (int64_t n = first; better && n && best.c.program->dropped.time > GAIN; n = more_micro_batches(samples, n))
-        taken = (better = take_if_faster(cache, o, n, &best, &us)) || taken;
-    for (int64_t n = first / 2; n > parts && (better || !taken); n /= 2) {
-        if (taken && us - kept_us - recomputed_us(&r, n) < GAIN * us)
-            break;
-        taken = (better = take_if_faster(cache, o, even_micro_batches(samples, n, 2 * n - 1, n), &best, &us)) || taken;
+    bool fewer = try_more(&s, first, samples, &least_us);
+    for (int64_t n = first / 2; n > parts && fewer; n /= 2) {
+        double us = step_of(&s.best);
+        bool worth = us - kept_us - fmax(recomputed_us(&r, n), least_us) >= GAIN * us;
+        int64_t even = even_micro_batches(samples, n, 2 * n - 1, n);
+        if (worth && take_if_faster(&s, even))
+            continue;
+        fewer = worth && !s.taken;
+        low = low && worth && !s.fits ? even : 0;
     }
-    return best;
+    if (low && s.best.fit.fits)
+        try_fewer(&s, low);
+    return s.best;
 }
 
 /* Compiles, and finds the number of micro-batches if it is to be found. */
 static Try settled(const Options *o, KernelCache *cache)
 {
     Try t = try_accumulate(cache, o, 0);
-    if (t.searched && !t.fit.fits && !t.fit.hopeless)
-        t = find_accumulate(cache, o, t.c.program->model->batch, t);
-    return t.searched && t.fit.fits ? find_faster(cache, o, t) : t;
+    if (!t.searched || t.fit.hopeless)
+        return t;
+    if (t.fit.fits || t.c.program->dropped.tensors)
+        t = find_faster(cache, o, t);
+    if (t.fit.fits)
+        return t;
+    t = find_accumulate(cache, o, t.c.program->model->batch, t);
+    return t.fit.fits ? find_faster(cache, o, t) : t;
 }
 
 static Compilation schedules_of(const Options *o, KernelCache *cache)

@@ -12,12 +12,18 @@
 
 enum { TRIALS = 10 };
 static const double CLOSE = 0.01;   /* of the memory: less is not recovered */
+static const double FINE = 0.0025;  /* of the memory: limits that differ by less are not told apart */
 static const double HINT_MS = 4000; /* longest search for a hint */
 
 static bool keeps_much(const Phase *p) { return p->kind == PHASE_TRAIN || p->kind == PHASE_ACCUMULATE; }
 
-/* moves: calls were moved to where others wait (plan/fill.c); full: of full steps */
-typedef struct Trial { int64_t limit, peak, least; double needed, variables; bool moves; Recomputed full; } Trial;
+typedef struct Trial {
+    int64_t limit, peak, least;
+    double needed, variables;
+    bool moves;             /* calls were moved to where others wait (plan/fill.c) */
+    bool exceeds;           /* a phase has more temporaries than the limit: nothing is left to drop that pays */
+    Recomputed full;        /* of full steps */
+} Trial;
 
 /* Returns [phase]; NULL: nothing of it is recomputed. */
 static Recomputable **recomputables(const Program *p, const Plan *plan)
@@ -41,6 +47,7 @@ static void recompute_phases(const Program *p, Recomputable *const *known, Phase
         if (before[i]->kind == PHASE_TRAIN && !before[i]->partial_batch)
             t->full = made;
         t->peak = made.peak_before > t->peak ? made.peak_before : t->peak;
+        t->exceeds |= made.peak > t->limit;
         t->least = made.least > t->least ? made.least : t->least;
     }
 }
@@ -69,6 +76,26 @@ static Trial try_limit(Program *p, const Plan *plan, Recomputable *const *known,
     return t;
 }
 
+/* Returns the bytes of the plan if nothing is recomputed. */
+static Trial bytes_without_limit(const Program *p, const Plan *plan)
+{
+    Memory *own = memory_new(), *outer = memory_use(own);
+    Trial t = {.limit = INT64_MAX};
+    find_bytes(p, plan, &t);
+    memory_use(outer);
+    memory_free(own);
+    return t;
+}
+
+/* Adds what its temporaries take. */
+static void find_peak(const Program *p, Recomputable *const *known, Trial *without_limit)
+{
+    Memory *own = memory_new(), *outer = memory_use(own);
+    recompute_phases(p, known, p->phases, NEW_ARRAY(Phase *, p->phase_count), without_limit);
+    memory_use(outer);
+    memory_free(own);
+}
+
 /* that are summed */
 static int counted_devices(const Program *p, const Plan *plan) { return p->target->own_memory ? 1 : plan_each(plan); }
 
@@ -78,18 +105,39 @@ static double least_bytes(const Program *p, const Plan *plan, const Trial *t)
     return t->variables + (double)t->least * counted_devices(p, plan);
 }
 
-/* Finds the highest limit under which the plan fits, or the one with the fewest bytes. A lower limit may help where a higher one
- * did not, since tensors that must be dropped together are dropped once each of them pays. So until one fits, the step of the
- * search doubles. until_ms: when to stop, by now_ms(); 0: never. */
+/* Returns the next limit to try. Until one fits: lower by the missing bytes, and by twice as many if that did not help. A lower
+ * limit may help where a higher one did not, since tensors that must be dropped together are dropped once each of them pays, so
+ * the least step doubles. Then higher ones: three quarters of the way to full memory, as bytes mostly follow the limit. */
+static int64_t next_limit(const Trial *best, const Trial *last, bool fits, int64_t failing, double there, int devices, int trial)
+{
+    int64_t fine = (int64_t)(FINE * there / devices), over = (int64_t)((last->needed - there) / devices);
+    if (!fits)
+        return failing - (trial == 0 ? over : 2 * over > fine << trial ? 2 * over : fine << trial) - 1;
+    int64_t middle = best->limit + (failing - best->limit) / 2;
+    int64_t near = best->limit + (int64_t)(.75 * (there - best->needed) / devices);
+    return middle < near ? middle : near;
+}
+
+/* Returns whether the search may end: what fits takes nearly all memory, or the last limit was exceeded, so that lower ones gain
+ * little, and too many bytes are missing for that. */
+static bool is_enough(const Trial *best, const Trial *last, bool fits, int64_t failing, double there, int devices)
+{
+    double fine = FINE * there / devices;
+    if (fits)
+        return there - best->needed < CLOSE * there || (double)(failing - best->limit) < fine;
+    return last->exceeds && (last->needed > best->needed || last->needed - there > CLOSE * there);
+}
+
+/* Finds the highest limit under which the plan fits, or the one with the fewest bytes. until_ms: when to stop, by now_ms();
+ * 0: never. */
 static Trial find_limit(Program *p, const Plan *plan, Recomputable *const *known, Trial first, double there, double until_ms)
 {
     int64_t failing = first.peak;
     int devices = counted_devices(p, plan);
     Trial best = first, last = first;
-    bool fits = false;
-    for (int k = 0; k < TRIALS && failing > 0 && !(until_ms > 0 && now_ms() > until_ms); k++) {
-        int64_t over = (int64_t)((last.needed - there) / devices), step = (over > failing / 64 ? over : failing / 64) << k;
-        int64_t limit = fits ? best.limit + (failing - best.limit) / 2 : failing - step - 1;
+    bool fits = false, enough = false;
+    for (int k = 0; k < TRIALS && failing > 0 && !enough && !(until_ms > 0 && now_ms() > until_ms); k++) {
+        int64_t limit = next_limit(&best, &last, fits, failing, there, devices, k);
         last = try_limit(p, plan, known, limit > 0 ? limit : 0);
         bool now = last.needed <= there;
         if (now || (!fits && last.needed < best.needed))
@@ -97,27 +145,23 @@ static Trial find_limit(Program *p, const Plan *plan, Recomputable *const *known
         fits = fits || now;
         if (!now)
             failing = last.limit;
-        if (now && there - last.needed < CLOSE * there)
-            break;
+        enough = is_enough(&best, &last, fits, failing, there, devices);
     }
     return best;
 }
 
-/* Returns the plan that lacks most bytes, how many, and whether its calls were moved. */
-static const Plan *neediest(const Program *p, double *lack, bool *moves)
+/* Returns the plan that lacks most bytes, and what it takes without a limit. */
+static const Plan *neediest(const Program *p, Trial *without_limit)
 {
     const Plan *most = NULL;
+    double lack = 0;
     for (int i = 0; i < p->plan_count; i++) {
-        Memory *own = memory_new(), *outer = memory_use(own);
-        Trial t = {.limit = INT64_MAX};
-        find_bytes(p, &p->plans[i], &t);
-        memory_use(outer);
-        memory_free(own);
+        Trial t = bytes_without_limit(p, &p->plans[i]);
         double more = t.needed - memory_there(p, &p->plans[i]);
-        if (most && more <= *lack)
+        if (most && more <= lack)
             continue;
-        *lack = more;
-        *moves = t.moves;
+        lack = more;
+        *without_limit = t;
         most = &p->plans[i];
     }
     return most;
@@ -146,7 +190,8 @@ const char *recompute_cure(Program *p, const Plan *plan)
     stage_begin(&stage, "would recompute = \"auto\" make it fit?", "a hint");
     p->in_order = true;
     Recomputable **known = recomputables(p, plan);
-    Trial first = try_limit(p, plan, known, INT64_MAX);
+    Trial first = bytes_without_limit(p, plan);
+    find_peak(p, known, &first);
     double least = least_bytes(p, plan, &first);
     Trial found = least > there || asked ? first : find_limit(p, plan, known, first, there, until_ms);
     p->in_order = false;
@@ -178,22 +223,22 @@ static Phase **fill_too(Program *p, const Plan *plan, const Trial *found, double
 void pass_recompute(Compilation *c)
 {
     Program *p = c->program;
-    double lack = 0;
-    bool moves = false, still;
+    Trial first;
     if (!p->model->recompute)
         return;
-    const Plan *plan = neediest(p, &lack, &moves);
-    if (plan && lack > 0 && moves) { /* moved calls use memory */
+    const Plan *plan = neediest(p, &first);
+    bool moves = plan && first.moves;
+    if (moves && first.needed > memory_there(p, plan)) { /* moved calls use memory */
         p->in_order = true;
-        plan = neediest(p, &lack, &still);
+        plan = neediest(p, &first);
     }
-    if (!plan || lack <= 0) {
+    double there = plan ? memory_there(p, plan) : 0;
+    if (!plan || first.needed <= there) {
         c->said = "nothing: all of it fits";
         return;
     }
-    double there = memory_there(p, plan);
     Recomputable **known = recomputables(p, plan);
-    Trial first = try_limit(p, plan, known, INT64_MAX);
+    find_peak(p, known, &first);
     if (least_bytes(p, plan, &first) > there) {
         c->said = format("nothing: variables and what one kernel needs take %s bytes, more than there are", grouped((int64_t)least_bytes(p, plan, &first)));
         return;

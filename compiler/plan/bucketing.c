@@ -233,7 +233,7 @@ typedef struct Search {
     const Timeline *t;
     int *end, count;            /* atoms: sums that always share a bucket; one past the last sum of each */
     double *us_before;          /* by call: time of the calls before it */
-    double early_us;
+    double early_us, until_us;  /* until_us: what ends later is left out */
     Event *events; int event_count, *event_at; /* by call + 1: the first event there or later */
     double *update_before;      /* by sum: time of the updates of the sums before it */
     /* by sum: its first update, or that of a later one; by update: the next one of its function, or the count */
@@ -417,7 +417,8 @@ static void end_run(const Search *s, States *to, const State *reached, int from,
                    x.comp + calls_us + s->update_before[s->t->sum_count] + x.launches * s->t->launch_us);
     x.from = from;
     x.parent = parent;
-    keep(to, &x);
+    if (x.guess <= s->until_us)
+        keep(to, &x);
 }
 
 /* Groups sums into atoms of about equal bytes, so that the time of the search is bounded. */
@@ -474,34 +475,56 @@ static const States *search(const Search *s, int64_t most)
     return states;
 }
 
-static int first_to_end(const Search *s, const States *last)
+static int first_to_end(const Search *s, const States *last, double *us)
 {
-    double best = INFINITY;
     int found = 0;
+    *us = INFINITY;
     for (int k = 0; k < last->count; k++) {
         State x = last->kept[k];
         advance(s, &x, place_of(s, s->count), s->t->call_count - 1);
         double end = x.comp + s->update_before[s->t->sum_count] + x.launches * s->t->launch_us;
         end = x.tail > end ? x.tail : end;
-        if (end < best) {
-            best = end;
+        if (end < *us) {
+            *us = end;
             found = k;
         }
     }
     return found;
 }
 
-static Buckets best_partition(const Timeline *t, int64_t most, Times *times, Memory *kept)
+/* Returns by how much the search overestimates a step, as states keep few of the waits: of one with all sums of a kind in one
+ * bucket. */
+static double longer_in_search(const Search *s)
 {
-    Search s = {.t = t, .times = times};
+    Buckets one = buckets_of_size(s->t, INT64_MAX);
+    States all = {0};
+    State reached = {0};
+    double us;
+    int launches = 0;
+    for (int i = 0; i < s->count; i++)
+        launches += launches_of(s, i, s->count);
+    advance(s, &reached, place_of(s, 0), place_of(s, s->count));
+    end_run(s, &all, &reached, 0, 0, s->count, time_of_run(s, 0, s->t->sum_count), launches, 0);
+    first_to_end(s, &all, &us);
+    return fmax(us - buckets_end(s->t, &one), 0);
+}
+
+/* Returns no buckets if no partition ends by until_us. */
+static Buckets best_partition(const Timeline *t, int64_t most, double until_us, Times *times, Memory *kept)
+{
+    Search s = {.t = t, .times = times, .until_us = INFINITY};
+    double us;
     sum_up(&s);
     s.early_us = t->across ? s.us_before[t->call_count] : 0;
     find_updates(&s);
     find_events(&s);
     find_atoms(&s);
+    s.until_us = until_us + longer_in_search(&s);
     const States *states = search(&s, most);
+    if (!states[s.count].count)
+        return (Buckets){0};
     bool *cut = NEW_ARRAY(bool, t->sum_count + 1);
-    for (int j = s.count, k = first_to_end(&s, &states[j]); j > 0;) {
+    for (int j = s.count, k = first_to_end(&s, &states[j], &us); j > 0;) {
         const State *x = &states[j].kept[k];
         cut[s.end[j = x->from]] = true;
         k = x->parent;
@@ -519,10 +542,10 @@ static Buckets best_partition(const Timeline *t, int64_t most, Times *times, Mem
     return b;
 }
 
-static Buckets partition(const Timeline *t, int64_t most, Times *times)
+static Buckets partition(const Timeline *t, int64_t most, double until_us, Times *times)
 {
     Memory *own = memory_new(), *kept = memory_use(own);
-    Buckets b = best_partition(t, most, times, kept);
+    Buckets b = best_partition(t, most, until_us, times, kept);
     memory_use(kept);
     memory_free(own);
     return b;
@@ -532,9 +555,10 @@ static Buckets partition(const Timeline *t, int64_t most, Times *times)
 static Buckets best_of_size(const Timeline *t, int64_t most, Times *times, double *us)
 {
     const double LESS = 1 - 1e-6;
-    Buckets best = partition(t, most, times), closed = buckets_of_size(t, most);
+    Buckets closed = buckets_of_size(t, most);
     double closed_us = buckets_end(t, &closed);
-    *us = buckets_end(t, &best);
+    Buckets best = partition(t, most, closed_us / LESS, times);
+    *us = best.count ? buckets_end(t, &best) : INFINITY;
     if (closed_us < *us * LESS) {
         best = closed;
         *us = closed_us;
@@ -542,14 +566,46 @@ static Buckets best_of_size(const Timeline *t, int64_t most, Times *times, doubl
     return best;
 }
 
+/* Returns the bytes of all sums that may share a bucket; 0: no two of them may. */
+static int64_t bytes_to_share(const Timeline *t)
+{
+    int64_t bytes = 0;
+    int of_kind[KINDS] = {0}, most = 0;
+    for (int i = 0; i < t->sum_count; i++) {
+        const Sum *s = &t->sums[i];
+        if (s->alone)
+            continue;
+        bytes += s->bytes;
+        of_kind[kind_of(s)]++;
+        most = of_kind[kind_of(s)] > most ? of_kind[kind_of(s)] : most;
+    }
+    return most > 1 ? bytes : 0;
+}
+
+/* Returns the end of the step without its sums, which is before that of any buckets. */
+static double end_without_sums(const Timeline *t)
+{
+    Timeline bare = *t;
+    double updates_us = 0;
+    for (int i = 0; i < t->sum_count; i++)
+        updates_us += t->sums[i].update_us;
+    bare.sum_count = bare.update_count = 0;
+    return buckets_end(&bare, &(Buckets){0}) + updates_us;
+}
+
 Buckets buckets_by_cost(const Timeline *t)
 {
     double us[COUNT(SIZES)], least = INFINITY;
     Buckets best[COUNT(SIZES)];
     int chosen = 0;
+    int64_t bytes = bytes_to_share(t);
+    if (!bytes)
+        return buckets_of_size(t, INT64_MAX);
     Times *times = NEW(Times);
-    for (int i = 0; i < COUNT(SIZES); i++) {
+    for (int i = 0; i < COUNT(SIZES) && (i == 0 || SIZES[i - 1] <= bytes); i++) { /* no bucket has more than all bytes */
         best[i] = best_of_size(t, SIZES[i], times, &us[i]);
+        if (i == 0 && us[0] <= end_without_sums(t) * (1 + GAIN))
+            return best[0];
         least = us[i] < least ? us[i] : least;
     }
     while (us[chosen] > least * (1 + GAIN))

@@ -90,6 +90,24 @@ double time_of_launch(const Program *p, const Device *d, const Task *t, double s
 
 double time_of_joined(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, !p->target->regions); }
 
+double kernels_us(const Program *p, const Plan *plan, int64_t micro_batches)
+{
+    Members members = members_of_plan(p, plan);
+    Device d = member_device(&members, 0);
+    double us = 0, samples = ceil((double)p->model->batch / (double)(micro_batches * plan->devices));
+    for (int i = 0; i < p->phase_count; i++) {
+        const Phase *phase = p->phases[i];
+        bool more = phase->kind == PHASE_ACCUMULATE;
+        if (phase->partial_batch || (phase->kind != PHASE_TRAIN && !more))
+            continue;
+        for (int t = 0; t < phase->task_count; t++)
+            if (phase->tasks[t]->kind == TASK_KERNEL && !phase->tasks[t]->again)
+                us += (more ? (double)micro_batches - 1 : 1) *
+                      time_of_launch(p, &d, phase->tasks[t], units_of_task(phase->tasks[t], plan->devices, samples));
+    }
+    return us;
+}
+
 /* Workers of a host device have a barrier between regions; on a GPU launches follow each other. */
 Cost cost_of_call(const Program *p, const Members *members, const Order *o, int call, int device, double samples)
 {
