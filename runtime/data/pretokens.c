@@ -144,9 +144,8 @@ typedef struct Cutting {
 
 static Bytes *keep(const Cutting *c)
 {
-    *c->kept = mgpu_resize(*c->kept, (size_t)(*c->kept_count + 1) * sizeof **c->kept);
-    (*c->kept)[*c->kept_count] = (Bytes){0};
-    return &(*c->kept)[(*c->kept_count)++];
+    MGPU_PUSH(*c->kept, *c->kept_count, (Bytes){0});
+    return &(*c->kept)[*c->kept_count - 1];
 }
 
 static void cut(const Cutting *, int step, const uint8_t *text, int64_t bytes, bool first);
