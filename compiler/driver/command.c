@@ -284,9 +284,11 @@ void check_sources(const Model *m, const Options *o)
     static const char *const SUFFIXES[] = {"", ".c", ".kernels.c", ".kernels.cu", ".sched"}; /* all except the first: of -S */
     for (int i = 0; i < (o->keep ? COUNT(SUFFIXES) : 1); i++) {
         const char *path = format("%s%s", o->output, SUFFIXES[i]);
-        for (int k = 0; k < m->file_count; k++)
-            if (mgpu_same_file(path, m->files[k]))
-                fail(2, "-o %s: %s is a source of the program%s; name another file", o->output, m->files[k], i ? ", and -S would write there" : "");
+        for (int k = 0; k < m->file_count + (o->edited != NULL); k++) {
+            const char *source = k < m->file_count ? m->files[k] : o->edited;
+            if (mgpu_same_file(path, source))
+                fail(2, "-o %s: %s is a source of the program%s; name another file", o->output, source, i ? ", and -S would write there" : "");
+        }
     }
 }
 

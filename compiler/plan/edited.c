@@ -103,6 +103,8 @@ static void need_buffers(const Edit *e, const DeviceSchedule *text, const Device
         const Buffer *b = &text->buffers[i], *its = map_get(&known, b->name);
         if (its && (is_fixed(b) || is_fixed(its)))
             need_equal(e, &BUFFER_RECORD, b, its, b->text_line, b->name, "offset slots updated");
+        else if (b->kind == BUFFER_WORKSPACE && b->offset % workspace_alignment(e->program))
+            differs(e, b->text_line, b->name, format("at %lld", (long long)b->offset), format("workspaces at multiples of %d", workspace_alignment(e->program)));
         else if (!its && is_fixed(b))
             differs(e, b->text_line, b->name, BUFFER_KIND_NAME[b->kind], "no such buffer");
     }

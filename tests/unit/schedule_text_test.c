@@ -1,6 +1,7 @@
 /* schedule_text_test.c: schedules as text: what is written is read back, and what is no schedule is an error with a place. */
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
+#include "compiler/verify/proof.h"
 #include "tests/unit/random_phase.h"
 
 #include <stdlib.h>
@@ -117,8 +118,22 @@ static void test_classes(void)
     result("devices that differ are written out", strstr(rewritten(s), "reads d1.a[8:64]") && !strstr(rewritten(s), "as 0") ? NULL : "they are not");
 }
 
-/* the error that schedule_read gives, "" if it reads the text; NULL if it crashes */
-static const char *error_of(const char *text)
+static void prove_edited(const char *text, const Program *program, Plan *plan)
+{
+    const Source source = {.file = "junk.sched", .text = text, .length = strlen(text)};
+    int count;
+    Schedule **read = schedules_read(&source, &count);
+    take_edited(program, plan, read[0], &source);
+    const char *wrong = verify(plan->schedule);
+    if (wrong)
+        error_at(&(Place){.source = &source, .line = verify_line(), .column = 1}, "%s", wrong);
+    const uint64_t *image = schedule_pack(plan->schedule);
+    if (memcmp(image, schedule_pack(schedule_unpack("test", image)), (size_t)mgpu_image_words(image) * sizeof *image) != 0)
+        die("what was packed is unpacked as something else");
+}
+
+/* the error that schedule_read, or with a plan the proof of the edited text, gives, "" if there is none; NULL if it crashes */
+static const char *error_of(const char *text, const Program *program, Plan *plan)
 {
     int ends[2];
     if (pipe(ends) != 0)
@@ -127,7 +142,10 @@ static const char *error_of(const char *text)
     pid_t child = fork();
     if (child == 0) {
         dup2(ends[1], 2);
-        schedule_read("junk.sched", text);
+        if (plan)
+            prove_edited(text, program, plan);
+        else
+            schedule_read("junk.sched", text);
         _exit(0);
     }
     close(ends[1]);
@@ -188,11 +206,64 @@ static void test_errors(void)
         {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 kind all-reduce bytes 5 dtype f32", "junk.sched:7:61: error: 5 bytes are"},
     };
     for (int i = 0; i < COUNT(CASES); i++) {
-        const char *error = error_of(CASES[i].text);
+        const char *error = error_of(CASES[i].text, NULL, NULL);
         const char *wanted = strstr(CASES[i].message, "error: ") + 7;
         bool right = error && strncmp(error, CASES[i].message, strlen(CASES[i].message)) == 0;
         result(format("schedule error: %s", wanted), right ? NULL : error ? error : "a crash");
     }
+}
+
+/* exchanges two lines, removes one, has one twice, or puts a word of one into another */
+static const char *edit(const char *text, Random *r)
+{
+    int count = 0, first, second;
+    for (const char *c = text; *c; c++)
+        count += *c == '\n';
+    const char **lines = NEW_ARRAY(const char *, count);
+    for (int i = 0; i < count; i++, text = strchr(text, '\n') + 1)
+        lines[i] = copy_text(text, strcspn(text, "\n"));
+    first = random_below(r, count);
+    second = random_below(r, 2) ? random_below(r, count) : first + random_below(r, 4) < count ? first + random_below(r, 4) % (count - first) : first;
+    const char *line = lines[first], *other = lines[second];
+    size_t words = 0, at = 0, from = 0;
+    switch (random_below(r, 4)) {
+    case 0: lines[first] = other, lines[second] = line; break;
+    case 1: lines[first] = ""; break;
+    case 2: lines[second] = format("%s\n%s", other, line); break;
+    default:
+        for (const char *c = line; *c; c++)
+            words += *c == ' ';
+        for (size_t k = (size_t)random_below(r, (int)words + 1); k; k--) {
+            at += strcspn(line + at, " ") + (line[at + strcspn(line + at, " ")] == ' ');
+            from += strcspn(other + from, " ") + (other[from + strcspn(other + from, " ")] == ' ');
+        }
+        lines[first] = format("%.*s%.*s%s", (int)at, line, (int)strcspn(other + from, " "), other + from, line + at + strcspn(line + at, " "));
+    }
+    Text t = {0};
+    for (int i = 0; i < count; i++)
+        text_add(&t, "%s\n", lines[i]);
+    return text_take(&t);
+}
+
+/* What is changed by hand is proved, and then packed as what it was read as, or is an error with a place. */
+static void test_edits(int cases)
+{
+    Random r = {7};
+    const char *why = NULL;
+    int proved = 0;
+    for (int i = 0; i < cases && !why; i++) {
+        Program *p = random_program((uint64_t)(i / 20), 8);
+        Plan *plan = random_plan(p, 1 + i / 20 % 3);
+        Text t = {0};
+        schedule_write(plan->schedule, &t);
+        const char *text = edit(text_of(&t), &r), *error = error_of(text, p, plan);
+        proved += error && !*error;
+        if (!error)
+            why = format("case %d crashes", i);
+        else if (*error && strncmp(error, "junk.sched:", 11) != 0)
+            why = format("case %d: %s", i, error);
+    }
+    result("what is changed by hand is proved, or an error with a place", why ? why : proved < cases / 20 ? format("%d of %d are proved", proved, cases) : NULL);
 }
 
 static void test_junk(int cases)
@@ -208,7 +279,7 @@ static void test_junk(int cases)
             text[random_below(&r, (int)t.length)] = 0;
         for (int k = random_below(&r, 4); k >= 0 && i % 3; k--)
             text[random_below(&r, (int)t.length)] = (char)(i % 3 == 1 ? 1 + random_below(&r, 255) : "0 9.d@[]:\"\n-"[random_below(&r, 12)]);
-        const char *error = error_of(text);
+        const char *error = error_of(text, NULL, NULL);
         if (!error)
             why = format("case %d crashes", i);
         else if (*error && strncmp(error, "junk.sched:", 11) != 0)
@@ -224,6 +295,7 @@ int main(int argc, char **argv)
     test_classes();
     test_errors();
     test_junk(150 * scale);
+    test_edits(200 * scale);
     test_text(20 * scale);
     test_image(20 * scale);
     return failures != 0;
