@@ -238,7 +238,6 @@ static Statements copy_statements(const Statements *from)
         own->type = copy_word(s->type), own->sign = copy_word(s->sign), own->remark = copy_word(s->remark);
         own->to = copy_term(s->to), own->from = copy_term(s->from), own->value = copy_term(s->value);
         own->extent = copy_terms(s->extent, s->extent_count);
-        own->sum = copy_terms(s->sum, s->sum_count), own->maximum = copy_terms(s->maximum, s->maximum_count);
         own->steps = copy_statements(&s->steps), own->body = copy_statements(&s->body);
         own->constants = s->constant_count ? memcpy(NEW_ARRAY(double, s->constant_count), s->constants,
                                                     sizeof(double) * (size_t)s->constant_count)

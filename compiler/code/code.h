@@ -83,24 +83,16 @@ typedef enum StatementKind {
     CODE_TABLE,     /* constants */
 } StatementKind;
 
-typedef enum LoopKind {
-    LOOP_SERIAL,
-    LOOP_ROLLED,    /* not to be unrolled */
-    LOOP_UNROLLED,  /* completely unrolled */
-    LOOP_VECTOR,    /* iterations may be computed together, and each of `sums` and `maxima` in any order */
-} LoopKind;
-
 typedef struct Statement Statement;
 typedef struct Statements { Statement **list; int count; } Statements;
 struct Statement {
     StatementKind kind;
-    LoopKind loop;
+    bool unrolled;              /* a loop, whole */
     bool bare;                  /* one statement without braces */
     bool joins;                 /* in one statement with the previous declaration or expression */
     const char *type, *sign, *remark;
     const Term *to, *from, *value;
     const Term **extent; int extent_count;
-    const Term **sum, **maximum; int sum_count, maximum_count;
     Statements steps, body;
     Dtype dtype;                /* of a table */
     const double *constants; int64_t constant_count;

@@ -208,29 +208,11 @@ static void print_simple(Printing *p, const Statement *s)
         print_term(p, s->value, LEVEL_CHOICE);
 }
 
-static void print_vector(Printing *p, const Statement *s)
-{
-    begin_line(p);
-    text_add(p->t, "#pragma omp simd");
-    for (int kind = 0; kind < 2; kind++) {
-        const Term **list = kind ? s->maximum : s->sum;
-        int count = kind ? s->maximum_count : s->sum_count;
-        for (int i = 0; i < count; i++) {
-            text_add(p->t, "%s", i ? ", " : kind ? " reduction(mgpu_larger : " : " reduction(+ : ");
-            print_term(p, list[i], LEVEL_ATOM);
-        }
-        text_add(p->t, "%s", count ? ")" : "");
-    }
-    text_add(p->t, "\n");
-}
-
 static void print_head(Printing *p, const Statement *s)
 {
-    if (s->kind == CODE_FOR && s->loop == LOOP_VECTOR)
-        print_vector(p, s);
     begin_line(p);
-    if (s->kind == CODE_FOR && (s->loop == LOOP_ROLLED || s->loop == LOOP_UNROLLED)) {
-        text_add(p->t, "%s\n", s->loop == LOOP_ROLLED ? "#pragma GCC unroll 1" : "#pragma unroll");
+    if (s->unrolled) {
+        text_add(p->t, "#pragma unroll\n");
         begin_line(p);
     }
     if (s->kind == CODE_IF) {

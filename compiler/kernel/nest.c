@@ -755,3 +755,9 @@ void nest_finish(Nest *nest, const Target *target)
         if (!nest->stores[i].outer && nest->stores[i].value->pass + 1 > nest->passes)
             nest->passes = nest->stores[i].value->pass + 1;
 }
+
+Dtype reduction_type(const Reduction *r)
+{
+    Dtype t = r->kind == REDUCE_ARGMAX ? r->value->dtype : r->dtype;
+    return r->in_double ? F64 : dtype_is_half(t) ? F32 : t;
+}

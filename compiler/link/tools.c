@@ -243,28 +243,19 @@ void add_headers(Sha256 *h, const char *home)
 /* -fwrapv: integers wrap, as in the interpreter, while overflow is undefined in C. (Measured: the kernels of gpt_mini, resnet20,
  * lstm_lm and mnist_cnn have as many vector instructions with it as without.) */
 static const char *const KERNEL_FLAGS[] = {"-O2", "-DMGPU_KERNELS", "-fwrapv"};
-/* The flags that are used if the compiler accepts them.
- *
- * -mprefer-vector-width=512: compilers stop at 256 bits on many processors with AVX-512 (measured: gelu 13.5 -> 6.3 ns).
- *
- * -ftree-vectorize and the flags after it are for gcc: they turn on the vectoriser, and turn off two passes (tree-pre,
- * thread-jumps) that keep it from pooling and masking loops (measured: the kernels of mnist_cnn 44 -> 23 ms). clang vectorises at
- * -O2 and refuses most of them.
- *
- * Some flags are needed for right results. -fno-thread-jumps: without it, gcc 12 reads uninitialised lanes in simd loops that
- * reduce a maximum, a sum and a conditional sum. -mno-red-zone: in functions without calls, gcc 12 with AVX-512 puts arrays into
- * the red zone at odd multiples of 8 bytes and stores to them as if they were aligned to 16. -fno-expensive-optimizations: with
- * AVX-512, gcc 12 contracts conditional additions and multiplications to masked multiply-adds that lose the product of some
- * lanes. (-fno-tree-forwprop helps, too, but keeps loops of layernorms from being vectorised.) The flag also keeps gcc from
- * zeroing the upper halves of vector registers, which MGPU_BEFORE_LIBM and runtime/host/device_host.c do instead. -mmove-max=128
- * -mstore-max=128: with AVX-512, gcc 12 copies constant arrays by vector constants that repeat a prefix: 1 1 0 0 0 0 becomes 1 1
- * 1 1 0 0; by 128 bits it copies them correctly. (GCC 16 warns about the second, and goes without it.) */
-static const char *const TUNING_FLAGS[] = {"-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
+/* Those of them that the compiler takes. Loops are printed as vectors, and multiply-adds as such (compiler/loops/vector.c): nothing is left to
+ * the compiler's vectorizers, pattern recognition and contraction, whose mistakes gave wrong numbers (compiler/link/known.c), so results do
+ * not depend on the compiler. -mno-red-zone: in functions that call none, gcc 12 with AVX-512 lays arrays into the red zone at odd
+ * multiples of 8 bytes and stores to them as if they were aligned to 16. -mprefer-vector-width=512: for clang, which halves vectors
+ * without it. Without PRE and a second scheduling gcc is faster, and kernels are as fast. */
+static const char *const TUNING_FLAGS[] = {"-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
 #ifdef __x86_64__
-                                           "-mprefer-vector-width=512", "-mno-red-zone", "-mmove-max=128", "-mstore-max=128",
+                                           "-mprefer-vector-width=512", "-mno-red-zone",
 #endif
-                                           "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-tree-pre", "-fno-thread-jumps", "-fno-expensive-optimizations"};
-/* The flags that a compiler of CUDA C for the virtual GPU gets if it accepts them; compiler/link/images.c has the others. */
+                                           "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns", "-fno-tree-pre", "-fno-schedule-insns2"};
+/* those that a compiler of CUDA C for the virtual GPU is told, if it takes them (compiler/link/images.c has the others): there gcc 12 copies
+ * arrays of constants by vector constants that repeat a prefix (compiler/link/known.c), unless it does by 128 bits. GCC 16 warns of the
+ * second flag, and goes without it. */
 static const char *const VIRTUAL_TUNING_FLAGS[] = {
 #ifdef __x86_64__
     "-mmove-max=128", "-mstore-max=128",

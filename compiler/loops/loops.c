@@ -2,11 +2,13 @@
  *
  * In each loop is first what is new there: an expression is in the outermost loop in which all that it depends on
  * is known; it gets a name if it is used twice or in a deeper loop, else it is written where it is used.
- * The loops that a C compiler is to vectorise carry `omp simd`. The axis that the workers divide runs over a part. */
+ * On hosts the innermost loop is one of vectors where it has such a form (loops/vector.h), else serial. The axis that the workers divide runs
+ * over a part. */
 #include "compiler/loops/lower.h"
+#include "compiler/loops/vector.h"
 #include "runtime/abi/mgpu.h"
 
-enum { LONGEST_TEXT = 86, SHORT_TEXT = 16, SHORT_LOOP = 4, LONGEST_UNROLLED = 32 };
+enum { LONGEST_TEXT = 86, SHORT_TEXT = 16, SHORT_LOOP = 4 };
 
 /* ---- what is computed where */
 
@@ -75,13 +77,17 @@ void define_wanted(Lowering *p, int depth, int pass)
         Shown *s = &p->shown[i];
         if (!s->wanted || s->term || s->depth != depth || e->pass > pass || (e->kind == X_RESULT && !p->result[e->constant]))
             continue;
-        s->term = value_term(p, e);
+        bool vector = varies(p, e);
+        s->term = vector ? vector_value(p, e) : NULL;
+        s->term = s->term ? s->term : value_term(p, e);
         if (!is_named(s, e) && !s->row)
             continue;
         const Term *name = expression_name(p, e);
-        code_declare(&p->to, format("const %s", type_of(p, e)), name, s->term);
+        code_declare(&p->to, format("const %s", vector ? vector_type(p, e) : type_of(p, e)), name, s->term);
         s->term = name;
-        if (s->row)
+        if (s->row && vector)
+            vector_keep(p, held_type(e->dtype), element_pointer(s->row), name);
+        else if (s->row)
             code_set(&p->to, s->row, "=", name);
     }
 }
@@ -92,17 +98,23 @@ static bool is_divided(const Lowering *p, int axis) { return p->nest->divided ==
 /* the thread owns some of its iterations */
 static bool is_owned(const Lowering *p, int axis) { return p->nest->owned == axis + 1 && p->own; }
 
+bool has_random_row(const Lowering *p, const Expr *e, int axis)
+{
+    const Exprs *x = p->nest->exprs;
+    const Axis *a = &x->axis[axis];
+    return e->kind == X_RANDOM && e->other & 2 && axis == x->axis_count - 1 && !a->samples && a->extent <= LONGEST_RANDOM &&
+           !is_divided(p, axis) && !p->tile_start;
+}
+
 /* before the innermost loop: the random numbers that follow each other in it */
 static void random_rows(Lowering *p, int axis)
 {
     const Exprs *x = p->nest->exprs;
     const Axis *a = &x->axis[axis];
-    if (axis != x->axis_count - 1 || a->samples || a->extent > LONGEST_RANDOM || is_divided(p, axis))
-        return;
     for (int i = 0; i < x->count; i++) {
         const Expr *e = x->all[i];
         Shown *s = &p->shown[i];
-        if (e->kind != X_RANDOM || !(e->other & 2) || !s->wanted || s->term)
+        if (!has_random_row(p, e, axis) || !s->wanted || s->term)
             continue;
         const Term *name = own_name(p, "rand"), *place[2];
         random_place(p, e, place);
@@ -198,7 +210,7 @@ static Statement *open_loop(Lowering *p, int axis)
 static void open_tile_loop(Lowering *p, int axis)
 {
     const Term *from = p->tile_start ? p->tile_start : term_word("0"), *to = p->tile_start ? p->tile_width : loop_to(p, axis);
-    code_count(&p->to, "int64_t", p->axis_name[axis], from, to, NULL)->loop = LOOP_VECTOR;
+    code_count(&p->to, "int64_t", p->axis_name[axis], from, to, NULL);
 }
 
 const Term *lane_term(const Lowering *p, int axis)
@@ -212,25 +224,13 @@ static bool vectorises(const Lowering *p, int axis)
     return a->kind == AXIS_PLAIN && !p->nest->serial && (a->samples || a->extent > SHORT_LOOP);
 }
 
-/* the innermost loop of a pass of rows; the first maximum is found in order, so sums beside it are, too */
-static void make_vector(const Lowering *p, int pass, Statement *loop)
+/* the first maximum is found in order, so sums beside it are, too */
+bool is_in_order(const Nest *nest, int pass)
 {
-    const Nest *nest = p->nest;
-    bool ordered = false;
-    loop->loop = LOOP_VECTOR;
     for (int i = 0; i < nest->reduction_count; i++)
-        ordered = ordered || (nest->reductions[i].value->pass == pass && nest->reductions[i].kind == REDUCE_ARGMAX);
-    for (int i = 0; i < nest->reduction_count; i++) {
-        const Reduction *r = &nest->reductions[i];
-        if (r->value->pass != pass)
-            continue;
-        if (ordered)
-            loop->loop = LOOP_SERIAL;
-        else if (r->kind == REDUCE_SUM)
-            APPEND(loop->sum, loop->sum_count, p->result[i]);
-        else
-            APPEND(loop->maximum, loop->maximum_count, p->result[i]);
-    }
+        if (nest->reductions[i].value->pass == pass && nest->reductions[i].kind == REDUCE_ARGMAX)
+            return true;
+    return false;
 }
 
 /* of a scatter whose threads own rows: iterations of other rows, or of none, are passed over */
@@ -245,26 +245,24 @@ static void skip_others(Lowering *p, int depth)
     code_bare(&p->to);
 }
 
-/* Loads along the axis do not simply follow each other forwards. */
-static bool is_permuted(const Exprs *x, int axis)
+int innermost_bytes(Lowering *p, int axis, int pass)
 {
-    for (int i = 0; i < x->count; i++) {
-        const Expr *e = x->all[i];
-        if (e->kind == X_SUM && expr_factor(e, axis) < 0)
-            return true;
-        if ((e->kind == X_DIV || e->kind == X_MOD) && e->in[0]->axes >> axis & 1)
-            return true;
-    }
-    return false;
+    return vectorises(p, axis) && !is_in_order(p->nest, pass) ? vector_bytes(p, axis, pass) : 0;
 }
 
-/* A short loop that sums in order is not to be unrolled: where gcc unrolls it whole and loads pairs the other way round, it
- * adds one of them twice (GCC PR 110381: 11.1 to 11.4, 12.1 to 12.3, 13.1). */
-static bool stays_rolled(const Lowering *p, int axis)
+/* the innermost loop: of vectors where it has such a form; pass: that of its reductions; -1: it is serial */
+static void open_innermost(Lowering *p, int axis, int pass, bool tile, int vector_pass)
 {
-    const Axis *a = &p->nest->exprs->axis[axis];
-    return a->reduction && a->kind == AXIS_PLAIN && !a->samples && a->extent <= LONGEST_UNROLLED &&
-           is_permuted(p->nest->exprs, axis);
+    bool merges = p->nest->merges && !p->finish && pass >= p->nest->passes; /* by a call for each lane */
+    int bytes = merges ? 0 : tile ? vector_bytes(p, axis, pass) : vector_pass >= 0 ? innermost_bytes(p, axis, vector_pass) : 0;
+    if (bytes && tile && p->tile_start)
+        open_vector_loop(p, axis, bytes, p->tile_start, p->tile_width);
+    else if (bytes)
+        open_vector_loop(p, axis, bytes, loop_from(p, axis), loop_to(p, axis));
+    else if (tile)
+        open_tile_loop(p, axis);
+    else
+        open_loop(p, axis);
 }
 
 /* the loops p->loop[from ...], with what each needs */
@@ -272,25 +270,27 @@ void open_loops(Lowering *p, int from, int pass, bool tile, int vector_pass)
 {
     for (int depth = from; depth < p->loops; depth++) {
         int axis = p->loop[depth];
-        bool innermost = depth == p->loops - 1;
-        if (innermost && !p->tile_start)
+        if (depth == p->loops - 1) {
             random_rows(p, axis);
-        if (innermost && tile) {
-            open_tile_loop(p, axis);
+            open_innermost(p, axis, pass, tile, vector_pass);
         } else {
-            Statement *loop = open_loop(p, axis);
-            if (innermost && vector_pass >= 0 && vectorises(p, axis))
-                make_vector(p, vector_pass, loop);
-            else if (stays_rolled(p, axis))
-                loop->loop = LOOP_ROLLED;
+            open_loop(p, axis);
         }
         define_wanted(p, depth + 1, pass);
         skip_others(p, depth + 1);
     }
 }
 
+void close_innermost(Lowering *p)
+{
+    if (p->vector)
+        close_vector_loop(p);
+    else
+        code_close(&p->to);
+}
+
 void close_loops(Lowering *p, int from)
 {
-    for (int depth = from; depth < p->loops; depth++)
-        code_close(&p->to);
+    for (int depth = p->loops; depth > from; depth--)
+        close_innermost(p);
 }

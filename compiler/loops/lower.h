@@ -2,6 +2,7 @@
  *
  *   loops/value.c       names; an expression as a term
  *   loops/nest.c        parts of a nest, and of functions
+ *   loops/vector.c      a loop as vectors (loops/vector.h)
  *   loops/loops.c       loops, and what is computed in which of them
  *   loops/scan.c        a scan: what the targets have in common (loops/scan.h)
  *   compiler/code/       code, and its text
@@ -49,6 +50,11 @@ typedef struct Lowering {
     const Term *own;      /* the part of a table that the thread owns; NULL: it is no scatter, or divides no rows */
     const Term **partial; /* per reduction: the thread's partial sums */
     const Term **run;     /* per store in runs: what gathers its lanes */
+    int vector;           /* + 1: the axis of the open vector loop; 0: none is open */
+    bool wide;            /* its lanes of 8 bytes fill a register; else those of 4 bytes */
+    const Term *lanes;    /* so many of them are iterations */
+    Statement *rest;      /* declares them in what remains of a loop after whole vectors; NULL: the loop has its own last vector, */
+    const Term *rest_end; /* where that ends */
     bool cuda;            /* CUDA C, which is C++ */
     bool (*is_64_bit)(const Nest *, const Expr *); /* the index does not fit into an int; NULL: all are of 64 bits */
     bool block;           /* of one block of threads: for samples [begin, end) */
@@ -70,6 +76,7 @@ const Term *divisor_term(int64_t);
 const Term *number_term(double, Dtype);
 const Term *literal_term(double, Dtype);                  /* one that stays */
 const Term *shown(const Lowering *, const Expr *);        /* its term */
+const Term *table_of(const Lowering *, const Node *);    /* the name of a table of constants */
 const Term *argument_of(const Lowering *, const Tensor *); /* the pointer to a tensor */
 const Term *random_key(const Lowering *, const Expr *random);
 int random_place(const Lowering *, const Expr *random, const Term *place[2]); /* sample and step of a random number */
@@ -85,9 +92,12 @@ const Term *loop_from(const Lowering *, int axis);        /* where the loop over
 const Term *loop_to(const Lowering *, int axis);
 void declare_part(Lowering *);                            /* declares the part of the axis that the thread takes */
 const Term *lane_term(const Lowering *, int axis);        /* columns: the place in the tile */
-/* the loops p->loop[from ...], with what each needs; vector_pass >= 0: vector code for the innermost */
+/* the loops p->loop[from ...], with what each needs; vector_pass >= 0: the innermost may be one of vectors, with the reductions of that pass */
 void open_loops(Lowering *, int from, int pass, bool tile, int vector_pass);
 void close_loops(Lowering *, int from);
+void close_innermost(Lowering *);
+bool has_random_row(const Lowering *, const Expr *, int axis); /* random numbers that are computed together before the loop over the axis */
+bool is_in_order(const Nest *, int pass);                 /* a first maximum is found, so the loop is serial */
 /* ---- loops/nest.c */
 void begin_nest(Lowering *, const Nest *);                /* before anything else of it */
 void add_store(Lowering *, const Store *);

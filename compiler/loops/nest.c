@@ -1,6 +1,7 @@
 /* nest.c: what targets share of a nest as code: stores, accumulations, what passes consist of, names of axes; and of a function:
  * which expressions it computes, its constants, its title. */
 #include "compiler/loops/lower.h"
+#include "compiler/loops/vector.h"
 #include "runtime/abi/mgpu.h"
 
 #include <math.h>
@@ -39,6 +40,10 @@ static const Term *stored_value(const Lowering *p, const Store *s, const Term *e
 
 void add_store(Lowering *p, const Store *s)
 {
+    if (p->vector) {
+        vector_store(p, s);
+        return;
+    }
     const Term *element = s->run ? term_element(p->run[s - p->nest->stores], p->axis_name[p->nest->exprs->axis_count - 1])
                                  : term_element(argument_of(p, s->tensor), shown(p, s->offset));
     bool half = dtype_is_half(s->tensor->dtype);
@@ -64,9 +69,14 @@ static const Term *larger(const Term *a, const Term *b) { return CALL("mgpu_larg
 
 void accumulate(Lowering *p, const Reduction *r, const Term *name, const Term *lane)
 {
+    if (p->vector) {
+        vector_accumulate(p, r, name, lane ? term_element(name, lane) : NULL);
+        return;
+    }
     const Term *value = shown(p, r->value), *own = lane ? term_element(name, lane) : name;
+    const Term *product = p->cuda ? NULL : accumulated_product(p, r, own);
     if (r->kind == REDUCE_SUM) {
-        code_set(&p->to, own, "+=", value);
+        code_set(&p->to, own, product ? "=" : "+=", product ? product : value);
         return;
     }
     if (r->kind == REDUCE_MAX) {

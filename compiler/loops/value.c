@@ -1,5 +1,6 @@
 /* value.c: an expression as a term: names that readers know. */
 #include "compiler/loops/lower.h"
+#include "compiler/loops/vector.h"
 #include "runtime/abi/mgpu.h"
 
 #include <ctype.h>
@@ -310,7 +311,7 @@ static const Term *cast_term(const Lowering *p, const Expr *e)
     return term_cast(C_TYPE[to], a);
 }
 
-static const Term *op_term(const Lowering *p, const Expr *e)
+static const Term *op_term(Lowering *p, const Expr *e)
 {
     bool whole = !dtype_is_float(e->dtype) && e->dtype != BOOL;
     const Term *a = shown(p, e->in[0]);
@@ -322,6 +323,9 @@ static const Term *op_term(const Lowering *p, const Expr *e)
         return call_fixed("mgpu_inverse", a);
     if (e->op == OP_CAST)
         return cast_term(p, e);
+    const Term *sum = !p->cuda && (e->op == OP_ADD || e->op == OP_SUB) ? multiply_add(p, e) : NULL;
+    if (sum)
+        return sum;
     if (e->op == OP_DIV && whole)
         return call_fixed(format("mgpu_to_%s", dtype_name(e->dtype)),
                           term_binary(LEVEL_PRODUCT, term_cast("double", a), "/", shown(p, e->in[1])));
@@ -346,7 +350,7 @@ static const Term *run_term(const Expr *e)
     return whole ? term_cast("double", field) : field;
 }
 
-static const Term *table_of(const Lowering *p, const Node *node)
+const Term *table_of(const Lowering *p, const Node *node)
 {
     for (int i = 0; i < p->table_count; i++)
         if (p->table[i] == node)

@@ -4,6 +4,7 @@
 #define MGPU_KERNEL_H_RUNTIME
 
 #include "mgpu_math.h"
+#include "mgpu_vector.h"
 #include "mgpu_rand.h"
 #include "mgpu_attention.h"
 #include "mgpu_gemm.h"
@@ -50,31 +51,35 @@ static inline int64_t mgpu_share(int64_t extent, int64_t grain, int64_t index, i
 }
 
 /* the partial results of a call into those of its thread; those of all threads into the first's, in their order */
-#define MGPU_PARTS(name, type, combined)                                                                                  \
-    MGPU_OPTIONAL void mgpu_##name##_part(type *restrict all, const type *restrict own, int64_t count, bool first)        \
-    {                                                                                                                     \
-        if (first)                                                                                                        \
-            memcpy(all, own, (size_t)count * sizeof *all);                                                                \
-        for (int64_t i = 0; i < count && !first; i++)                                                                     \
-            all[i] = (type)(combined);                                                                                    \
-    }                                                                                                                     \
-    MGPU_OPTIONAL void mgpu_##name##_parts(type *restrict all, int64_t count, const mgpu_part *part)                      \
-    {                                                                                                                     \
-        for (int t = 1; t < part->threads; t++)                                                                           \
-            mgpu_##name##_part(all, (const type *)((const char *)all + t * part->stride), count, false);                  \
+#define MGPU_PARTS(name, type, lanes, memory, combined)                                                                    \
+    MGPU_OPTIONAL void mgpu_##name##_part(type *restrict all, const type *restrict own, int64_t count, bool first)         \
+    {                                                                                                                      \
+        if (first)                                                                                                         \
+            memcpy(all, own, (size_t)count * sizeof *all);                                                                 \
+        for (int64_t i = 0; i < count && !first; i += MGPU_LANES_##lanes) {                                                \
+            const int some = mgpu_lanes(count - i, MGPU_LANES_##lanes);                                                    \
+            mgpu_store_##memory(all + i, combined(mgpu_load_##memory(all + i, some), mgpu_load_##memory(own + i, some)), some); \
+        }                                                                                                                  \
+    }                                                                                                                      \
+    MGPU_OPTIONAL void mgpu_##name##_parts(type *restrict all, int64_t count, const mgpu_part *part)                       \
+    {                                                                                                                      \
+        for (int t = 1; t < part->threads; t++)                                                                            \
+            mgpu_##name##_part(all, (const type *)((const char *)all + t * part->stride), count, false);                   \
     }
-#define MGPU_PARTS_OF(name, type)                                                                                         \
-    MGPU_PARTS(add_##name, type, all[i] + own[i])                                                                         \
-    MGPU_PARTS(larger_##name, type, mgpu_larger(all[i], own[i]))
-MGPU_PARTS_OF(f32, float)
-MGPU_PARTS_OF(f64, double)
-MGPU_PARTS_OF(u8, uint8_t)
-MGPU_PARTS_OF(i8, int8_t)
-MGPU_PARTS_OF(u16, uint16_t)
-MGPU_PARTS_OF(i16, int16_t)
-MGPU_PARTS_OF(u32, uint32_t)
-MGPU_PARTS_OF(i32, int32_t)
-MGPU_PARTS_OF(i64, int64_t)
+#define MGPU_PLUS(a, b) ((a) + (b))
+#define MGPU_PARTS_OF(name, type, held, lanes)                                                                             \
+    MGPU_PARTS(add_##name, type, lanes, name##_##lanes, MGPU_PLUS)                                                         \
+    MGPU_PARTS(larger_##name, type, lanes, name##_##lanes, mgpu_larger_##held##_##lanes)
+MGPU_PARTS_OF(f32, float, f32, n)
+MGPU_PARTS_OF(f64, double, f64, w)
+MGPU_PARTS_OF(u8, uint8_t, i32, n)
+MGPU_PARTS_OF(i8, int8_t, i32, n)
+MGPU_PARTS_OF(u16, uint16_t, i32, n)
+MGPU_PARTS_OF(i16, int16_t, i32, n)
+MGPU_PARTS_OF(u32, uint32_t, u32, n)
+MGPU_PARTS_OF(i32, int32_t, i32, n)
+MGPU_PARTS_OF(i64, int64_t, i64, w)
+#undef MGPU_PLUS
 #undef MGPU_PARTS_OF
 #undef MGPU_PARTS
 
@@ -178,24 +183,50 @@ static inline void mgpu_rand_block(uint32_t *words, const mgpu_keys *key, uint32
 }
 #endif
 
+/* all numbers of a block */
+#define MGPU_UNIFORM(numbers, words, type, lanes)                                                                         \
+    for (int k = 0; k < MGPU_RANDOM_NUMBERS; k += MGPU_LANES_w)                                                           \
+        mgpu_store_##lanes##_w(numbers + k,                                                                               \
+                               mgpu_##lanes##_of_i32_w(mgpu_i32_of_u32_w(mgpu_load_u32_w(words + k, MGPU_LANES_w) >> 8)) * (type)0x1p-24, MGPU_LANES_w)
+
 /* numbers[k] = that of element + k */
-#define MGPU_RANDOM_ROW(name, type)                                                                                         \
-    MGPU_OPTIONAL void name(type *restrict numbers, int64_t count, uint64_t key, uint64_t element, uint64_t sample,         \
+#define MGPU_RANDOM_ROW(name, type, lanes)                                                                                \
+    MGPU_OPTIONAL void name(type *restrict numbers, int64_t count, uint64_t key, uint64_t element, uint64_t sample,       \
                             uint64_t step)                                                                                \
     {                                                                                                                     \
         const mgpu_keys keys = mgpu_round_keys(key);                                                                      \
-        uint32_t group = (uint32_t)(element >> 2), words[MGPU_RANDOM_NUMBERS];                                                     \
-        for (int64_t at = -(int64_t)(element & 3); at < count; at += MGPU_RANDOM_NUMBERS, group += MGPU_RANDOM_NUMBERS / 4) {               \
+        uint32_t group = (uint32_t)(element >> 2), words[MGPU_RANDOM_NUMBERS];                                            \
+        for (int64_t at = -(int64_t)(element & 3); at < count; at += MGPU_RANDOM_NUMBERS, group += MGPU_RANDOM_NUMBERS / 4) { \
             mgpu_rand_block(words, &keys, group, sample, step);                                                           \
-            if (at >= 0 && at + MGPU_RANDOM_NUMBERS <= count)                                                                      \
-                for (int k = 0; k < MGPU_RANDOM_NUMBERS; k++)                                                                      \
-                    numbers[at + k] = (type)(int32_t)(words[k] >> 8) * (type)0x1p-24;                                       \
+            if (at >= 0 && at + MGPU_RANDOM_NUMBERS <= count)                                                             \
+                MGPU_UNIFORM(numbers + at, words, type, lanes);                                                           \
             else                                                                                                          \
-                for (int64_t k = at < 0 ? -at : 0; k < MGPU_RANDOM_NUMBERS && at + k < count; k++)                                 \
-                    numbers[at + k] = (type)(int32_t)(words[k] >> 8) * (type)0x1p-24;                                       \
+                for (int64_t k = at < 0 ? -at : 0; k < MGPU_RANDOM_NUMBERS && at + k < count; k++)                        \
+                    numbers[at + k] = (type)(int32_t)(words[k] >> 8) * (type)0x1p-24;                                     \
         }                                                                                                                 \
     }
-MGPU_RANDOM_ROW(mgpu_rand_rowf, float)
-MGPU_RANDOM_ROW(mgpu_rand_row, double)
+MGPU_RANDOM_ROW(mgpu_rand_rowf, float, f32)
+MGPU_RANDOM_ROW(mgpu_rand_row, double, f64)
+
+/* those of element, element + 1 ... in the lanes of a vector; apart: of elements and samples in steps */
+#define MGPU_RANDOM_LANES(type, lanes, suffix, row, one)                                                                       \
+    MGPU_OPTIONAL mgpu_##lanes##suffix mgpu_rand_##lanes##suffix(uint64_t key, uint64_t element, uint64_t sample, uint64_t step) \
+    {                                                                                                                     \
+        type numbers[MGPU_LANES##suffix];                                                                                 \
+        row(numbers, MGPU_LANES##suffix, key, element, sample, step);                                                     \
+        return mgpu_load_##lanes##suffix(numbers, MGPU_LANES##suffix);                                                    \
+    }                                                                                                                     \
+    MGPU_OPTIONAL mgpu_##lanes##suffix mgpu_rand_apart_##lanes##suffix(uint64_t key, uint64_t element, int64_t apart, uint64_t sample, \
+                                                                       int64_t samples_apart, uint64_t step)              \
+    {                                                                                                                     \
+        type numbers[MGPU_LANES##suffix];                                                                                 \
+        for (int k = 0; k < MGPU_LANES##suffix; k++)                                                                      \
+            numbers[k] = one(key, element + (uint64_t)(k * apart), sample + (uint64_t)(k * samples_apart), step);         \
+        return mgpu_load_##lanes##suffix(numbers, MGPU_LANES##suffix);                                                    \
+    }
+MGPU_RANDOM_LANES(float, f32, _n, mgpu_rand_rowf, mgpu_randf)
+MGPU_RANDOM_LANES(float, f32, _w, mgpu_rand_rowf, mgpu_randf)
+MGPU_RANDOM_LANES(double, f64, _w, mgpu_rand_row, mgpu_rand)
+#undef MGPU_RANDOM_LANES
 
 #endif

@@ -159,21 +159,6 @@ static int64_t samples_of(const Device *d)
     return d->region->elements ? d->region->elements - 1 : d->region->samples ? d->region->samples : d->samples;
 }
 
-/* gcc leaves the upper halves of vector registers dirty after kernels, because of -fno-expensive-optimizations
- * (compiler/link/tools.c). SSE code, which is all of the runtime except matmuls, then takes three times as long until they are
- * zeroed (measured: sums of 4,096 floats 1.18 us in place of 0.36; a step of a cumsum 9 % longer, those of mlp, cnn7 and resnet20
- * equal). */
-static void run_kernel(mgpu_kernel_function *run, void *const *argument, const mgpu_step *step, const mgpu_part *part)
-{
-    run(argument, step, part);
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx"))
-        __asm__ volatile("vzeroupper" ::
-                             : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
-                               "xmm12", "xmm13", "xmm14", "xmm15");
-#endif
-}
-
 /* Returns how many threads share the region. */
 static int threads_of(const Device *d) { return d->region->alone ? 1 : d->threads; }
 
@@ -222,7 +207,7 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
     if (is_by_library(d, c, part.end - part.begin))
         mgpu_library_run(d->library, c->library, arguments_of(d, c, thread, begin), thread, part.begin, part.end, first);
     else
-        run_kernel(k->run, arguments_of(d, c, thread, begin), d->region->step, &part);
+        k->run(arguments_of(d, c, thread, begin), d->region->step, &part);
     if (d->region->audit && k->split == MGPU_SPLIT_SAMPLES)
         d->region->audit(d->region->context, c->op, arguments_of(d, c, thread, begin), begin, end);
     double ended = timed || d->region->trace ? mgpu_seconds() : 0;
@@ -247,7 +232,7 @@ static void finish_calls(Device *d, int thread)
         mgpu_part part = {samples_of(d), 0, 1, thread, threads_of(d), true, d->work_bytes};
         d->now[thread] = c->op;
         double began = d->region->trace ? mgpu_seconds() : 0;
-        run_kernel(c->kernel->finish, c->argument, d->region->step, &part);
+        c->kernel->finish(c->argument, d->region->step, &part);
         if (d->region->trace)
             d->region->trace(d->region->context, thread, c->op, began, mgpu_seconds());
     }

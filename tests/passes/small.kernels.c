@@ -16,11 +16,9 @@ static MGPU_SMALL void k0(void *const *argument, const mgpu_step *step, const mg
     const uint64_t key = mgpu_random_key(step->seed, 0xa3365c4e941f2064u);
     float rand[96];
     mgpu_rand_rowf(rand, 96, key, 0, 0, 0);
-    #pragma omp simd
     for (int64_t i = 0; i < 96; i++) {
         v_u[i] = rand[i];
     }
-    #pragma omp simd
     for (int64_t i_2 = 0; i_2 < 48; i_2++) {
         const float v_u_at = v_u[i_2];
         const float v_u_at_2 = v_u[i_2 + 48];
@@ -30,7 +28,6 @@ static MGPU_SMALL void k0(void *const *argument, const mgpu_step *step, const mg
     for (int64_t i_3 = 0; i_3 < 3; i_3++) {
         v_bias[i_3] = 0.0f;
     }
-    #pragma omp simd
     for (int64_t i_4 = 0; i_4 < 48; i_4++) {
         v_velocity[i_4] = 0.0f;
     }
@@ -46,9 +43,16 @@ static void k1(void *const *argument, const mgpu_step *step, const mgpu_part *pa
     float *restrict v_div = argument[1]; /* [n, 4, 4] */
     const int64_t begin = part->begin, end = part->end;
     (void)step;
-    #pragma omp simd
-    for (int64_t i = 16 * begin; i < 16 * end; i++) {
-        v_div[i] = (float)v_image[i] / 255.0f;
+    {
+        int64_t i = 16 * begin;
+        for (; i + MGPU_LANES_n <= 16 * end; i += MGPU_LANES_n) {
+            const int lanes = MGPU_LANES_n;
+            mgpu_store_f32_n(v_div + i, mgpu_f32_of_i32_n(mgpu_load_u8_n(v_image + i, lanes)) / 255.0f, lanes);
+        }
+        if (i < 16 * end) {
+            const int lanes = (int)(16 * end - i);
+            mgpu_store_f32_n(v_div + i, mgpu_f32_of_i32_n(mgpu_load_u8_n(v_image + i, lanes)) / 255.0f, lanes);
+        }
     }
 }
 
@@ -100,7 +104,7 @@ static void k3(void *const *argument, const mgpu_step *step, const mgpu_part *pa
         const float v_where = inside ? v_logp : 0.0f;
         const float v_div = (inside ? 0.125f : 0.0f) / sum;
         for (int64_t j = 0; j < 3; j++) {
-            v_d_log_softmax[3 * i + j] = (value == (int32_t)j ? -0.125f : 0.0f) + v_div * v_exp_row[j];
+            v_d_log_softmax[3 * i + j] = mgpu_fmaf(v_div, v_exp_row[j], value == (int32_t)j ? -0.125f : 0.0f);
         }
         v_cross_entropy[i] = v_where;
     }
@@ -139,12 +143,20 @@ static void k5(void *const *argument, const mgpu_step *step, const mgpu_part *pa
     const int64_t begin = part->begin, end = part->end;
     (void)step;
     double *restrict partial = (double *)((char *)argument[2] + 0); /* [1] */
-    double sum = 0;
-    #pragma omp simd reduction(+ : sum)
-    for (int64_t i = begin; i < end; i++) {
-        sum += (double)(0.0f - v_cross_entropy[i]);
+    mgpu_f64_w sum = mgpu_all_f64_w(0);
+    {
+        int64_t i = begin;
+        for (; i + MGPU_LANES_w <= end; i += MGPU_LANES_w) {
+            const int lanes = MGPU_LANES_w;
+            sum = mgpu_first_f64_w(lanes, sum + mgpu_f64_of_f32_w(0.0f - mgpu_load_f32_w(v_cross_entropy + i, lanes)), sum);
+        }
+        if (i < end) {
+            const int lanes = (int)(end - i);
+            sum = mgpu_first_f64_w(lanes, sum + mgpu_f64_of_f32_w(0.0f - mgpu_load_f32_w(v_cross_entropy + i, lanes)), sum);
+        }
     }
-    mgpu_add_f64_part(partial, &sum, 1, part->first);
+    double sum_2 = mgpu_sum_f64_w(sum);
+    mgpu_add_f64_part(partial, &sum_2, 1, part->first);
 }
 
 /* k6: dense_1: d_dense  [n, 3] f32  small.net:5 */
@@ -165,13 +177,12 @@ static void k6(void *const *argument, const mgpu_step *step, const mgpu_part *pa
     (void)step;
     double *restrict partial = (double *)((char *)argument[2] + 0); /* [3] */
     double sum[3];
-    for (int64_t j = 0; j < 3; j++) {
-        sum[j] = 0;
-    }
+    for (int64_t j = 0; j < 3; j += MGPU_LANES_w)
+        mgpu_store_f64_w(sum + j, mgpu_all_f64_w(0), MGPU_LANES_OF(3, j, MGPU_LANES_w));
     for (int64_t i = begin; i < end; i++) {
-        #pragma omp simd
-        for (int64_t j = 0; j < 3; j++) {
-            sum[j] += v_d_log_softmax[3 * i + j];
+        for (int64_t j = 0; j < 3; j += MGPU_LANES_n) {
+            const int lanes = MGPU_LANES_OF(3, j, MGPU_LANES_n);
+            mgpu_add_to_f64_n(sum + j, mgpu_load_f32_n(v_d_log_softmax + (3 * i + j), lanes), lanes);
         }
     }
     mgpu_add_f64_part(partial, sum, 3, part->first);
@@ -198,21 +209,20 @@ static MGPU_SMALL void k8(void *const *argument, const mgpu_step *step, const mg
     float *restrict v_bias = argument[9]; /* [3] */
     (void)part;
     const float value = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
-    #pragma omp simd
     for (int64_t i = 0; i < 48; i++) {
         const float v_velocity_at = v_velocity[i];
         const float v_weight_at = v_weight[i];
-        const float v_v = v_velocity_at * 0.9f + (v_d_dense[i] + v_weight_at * 0.0f);
+        const float v_v = mgpu_fmaf(v_velocity_at, 0.9f, mgpu_fmaf(v_weight_at, 0.0f, v_d_dense[i]));
         v_velocity[i] = v_v;
-        v_weight[i] = v_weight_at - value * v_v;
+        v_weight[i] = mgpu_fmaf(-value, v_v, v_weight_at);
     }
     const float value_2 = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
     for (int64_t i_2 = 0; i_2 < 3; i_2++) {
         const float v_velocity_at_2 = v_velocity_2[i_2];
         const float v_bias_at = v_bias[i_2];
-        const float v_v_2 = v_velocity_at_2 * 0.9f + (v_d_dense_2[i_2] + v_bias_at * 0.0f);
+        const float v_v_2 = mgpu_fmaf(v_velocity_at_2, 0.9f, mgpu_fmaf(v_bias_at, 0.0f, v_d_dense_2[i_2]));
         v_velocity_2[i_2] = v_v_2;
-        v_bias[i_2] = v_bias_at - value_2 * v_v_2;
+        v_bias[i_2] = mgpu_fmaf(-value_2, v_v_2, v_bias_at);
     }
 }
 
@@ -222,9 +232,18 @@ static void k9(void *const *argument, const mgpu_step *step, const mgpu_part *pa
     float *restrict v_d_cross_entropy = argument[0]; /* [n] */
     const int64_t begin = part->begin, end = part->end;
     const float value = (float)(1.0 / (double)step->samples);
-    #pragma omp simd
-    for (int64_t i = begin; i < end; i++) {
-        v_d_cross_entropy[i] = 0.0f - (i < step->valid ? value : 0.0f);
+    {
+        int64_t i = begin;
+        for (; i + MGPU_LANES_n <= end; i += MGPU_LANES_n) {
+            const int lanes = MGPU_LANES_n;
+            const mgpu_f32_n v_where = mgpu_select_f32_n(mgpu_range_n(i, 1, INT64_MIN / 2, step->valid), mgpu_all_f32_n(value), mgpu_all_f32_n(0.0f));
+            mgpu_store_f32_n(v_d_cross_entropy + i, 0.0f - v_where, lanes);
+        }
+        if (i < end) {
+            const int lanes = (int)(end - i);
+            const mgpu_f32_n v_where = mgpu_select_f32_n(mgpu_range_n(i, 1, INT64_MIN / 2, step->valid), mgpu_all_f32_n(value), mgpu_all_f32_n(0.0f));
+            mgpu_store_f32_n(v_d_cross_entropy + i, 0.0f - v_where, lanes);
+        }
     }
 }
 
@@ -262,7 +281,7 @@ static void k10(void *const *argument, const mgpu_step *step, const mgpu_part *p
         const float v_where = inside ? v_logp : 0.0f;
         const float v_div = sum / sum_2;
         for (int64_t j = 0; j < 3; j++) {
-            v_d_log_softmax[3 * i + j] = (value == (int32_t)j ? v_d_cross_entropy_at : 0.0f) + v_div * v_exp_row[j];
+            v_d_log_softmax[3 * i + j] = mgpu_fmaf(v_div, v_exp_row[j], value == (int32_t)j ? v_d_cross_entropy_at : 0.0f);
         }
         v_cross_entropy[i] = v_where;
     }
@@ -282,13 +301,24 @@ static void k11(void *const *argument, const mgpu_step *step, const mgpu_part *p
     const float *restrict v_cross_entropy = argument[0]; /* [n] */
     const int64_t begin = part->begin, end = part->end;
     double *restrict partial = (double *)((char *)argument[2] + 0); /* [1] */
-    double sum = 0;
-    #pragma omp simd reduction(+ : sum)
-    for (int64_t i = begin; i < end; i++) {
-        const float v_cross_entropy_at = v_cross_entropy[i];
-        sum += i < step->valid ? (double)(0.0f - v_cross_entropy_at) : 0.0;
+    mgpu_f64_w sum = mgpu_all_f64_w(0);
+    {
+        int64_t i = begin;
+        for (; i + MGPU_LANES_w <= end; i += MGPU_LANES_w) {
+            const int lanes = MGPU_LANES_w;
+            const mgpu_f32_w v_cross_entropy_at = mgpu_load_f32_w(v_cross_entropy + i, lanes);
+            const mgpu_f64_w v_where = mgpu_select_f64_w(mgpu_range_w(i, 1, INT64_MIN / 2, step->valid), mgpu_f64_of_f32_w(0.0f - v_cross_entropy_at), mgpu_all_f64_w(0.0));
+            sum = mgpu_first_f64_w(lanes, sum + v_where, sum);
+        }
+        if (i < end) {
+            const int lanes = (int)(end - i);
+            const mgpu_f32_w v_cross_entropy_at = mgpu_load_f32_w(v_cross_entropy + i, lanes);
+            const mgpu_f64_w v_where = mgpu_select_f64_w(mgpu_range_w(i, 1, INT64_MIN / 2, step->valid), mgpu_f64_of_f32_w(0.0f - v_cross_entropy_at), mgpu_all_f64_w(0.0));
+            sum = mgpu_first_f64_w(lanes, sum + v_where, sum);
+        }
     }
-    mgpu_add_f64_part(partial, &sum, 1, part->first);
+    double sum_2 = mgpu_sum_f64_w(sum);
+    mgpu_add_f64_part(partial, &sum_2, 1, part->first);
 }
 
 /* k12: cross_entropy_1: report  [] f64  small.net:6 */
@@ -345,12 +375,20 @@ static void k14(void *const *argument, const mgpu_step *step, const mgpu_part *p
     const int64_t begin = part->begin, end = part->end;
     (void)step;
     double *restrict partial = (double *)((char *)argument[3] + 0); /* [1] */
-    double sum = 0;
-    #pragma omp simd reduction(+ : sum)
-    for (int64_t i = begin; i < end; i++) {
-        sum += (double)(0.0f - v_cross_entropy[i]);
+    mgpu_f64_w sum = mgpu_all_f64_w(0);
+    {
+        int64_t i = begin;
+        for (; i + MGPU_LANES_w <= end; i += MGPU_LANES_w) {
+            const int lanes = MGPU_LANES_w;
+            sum = mgpu_first_f64_w(lanes, sum + mgpu_f64_of_f32_w(0.0f - mgpu_load_f32_w(v_cross_entropy + i, lanes)), sum);
+        }
+        if (i < end) {
+            const int lanes = (int)(end - i);
+            sum = mgpu_first_f64_w(lanes, sum + mgpu_f64_of_f32_w(0.0f - mgpu_load_f32_w(v_cross_entropy + i, lanes)), sum);
+        }
     }
-    mgpu_add_f64_part(partial, &sum, 1, part->first);
+    double sum_2 = mgpu_sum_f64_w(sum);
+    mgpu_add_f64_part(partial, &sum_2, 1, part->first);
 }
 
 /* k15: w.eval.loss.cross_entropy.1  [] f64  small.net:6 */
@@ -377,13 +415,24 @@ static void k16(void *const *argument, const mgpu_step *step, const mgpu_part *p
     const float *restrict v_cross_entropy = argument[0]; /* [n] */
     const int64_t begin = part->begin, end = part->end;
     double *restrict partial = (double *)((char *)argument[3] + 0); /* [1] */
-    double sum = 0;
-    #pragma omp simd reduction(+ : sum)
-    for (int64_t i = begin; i < end; i++) {
-        const float v_cross_entropy_at = v_cross_entropy[i];
-        sum += i < step->valid ? (double)(0.0f - v_cross_entropy_at) : 0.0;
+    mgpu_f64_w sum = mgpu_all_f64_w(0);
+    {
+        int64_t i = begin;
+        for (; i + MGPU_LANES_w <= end; i += MGPU_LANES_w) {
+            const int lanes = MGPU_LANES_w;
+            const mgpu_f32_w v_cross_entropy_at = mgpu_load_f32_w(v_cross_entropy + i, lanes);
+            const mgpu_f64_w v_where = mgpu_select_f64_w(mgpu_range_w(i, 1, INT64_MIN / 2, step->valid), mgpu_f64_of_f32_w(0.0f - v_cross_entropy_at), mgpu_all_f64_w(0.0));
+            sum = mgpu_first_f64_w(lanes, sum + v_where, sum);
+        }
+        if (i < end) {
+            const int lanes = (int)(end - i);
+            const mgpu_f32_w v_cross_entropy_at = mgpu_load_f32_w(v_cross_entropy + i, lanes);
+            const mgpu_f64_w v_where = mgpu_select_f64_w(mgpu_range_w(i, 1, INT64_MIN / 2, step->valid), mgpu_f64_of_f32_w(0.0f - v_cross_entropy_at), mgpu_all_f64_w(0.0));
+            sum = mgpu_first_f64_w(lanes, sum + v_where, sum);
+        }
     }
-    mgpu_add_f64_part(partial, &sum, 1, part->first);
+    double sum_2 = mgpu_sum_f64_w(sum);
+    mgpu_add_f64_part(partial, &sum_2, 1, part->first);
 }
 
 /* k17: w.eval.loss.cross_entropy.1  [] f64  small.net:6 */

@@ -148,7 +148,7 @@ static void *build_host(const Text *t, int argc, char **argv)
         text_add(&command, "%s -std=gnu11 %s", compiler && *compiler ? compiler : "cc", all && *all ? "-O1" : "");
     for (int i = 1; i < argc; i++)
         text_add(&command, "%s ", argv[i]);
-    text_add(&command, " -fopenmp-simd -fno-math-errno -fno-trapping-math -w -fPIC");
+    text_add(&command, " -fno-math-errno -fno-trapping-math -w -fPIC");
     return build("C", t, text_of(&command), "c", format("%s/lib/mgpuc/libmgpu.a", MGPU_BINARY));
 }
 

@@ -283,7 +283,7 @@ static void open_unrolled(Loops *l, const Term *own, const Term *reduction_itera
     const Term *number = own_name(p, "reduced");
     if (alone)
         number = p->axis_name[l->reduction[0]];
-    code_count(&p->to, "int", l->turn, term_word("0"), term_whole(s->unrolled), NULL)->loop = LOOP_UNROLLED;
+    code_count(&p->to, "int", l->turn, term_word("0"), term_whole(s->unrolled), NULL)->unrolled = true;
     code_declare(&p->to, "const int", number, term_add(term_times(l->turn, term_whole(s->lanes)), own));
     if (cuda_all_iterations(l, l->reduction, l->reduction_axes_count).count % s->lanes)
         code_if(&p->to, less(number, reduction_iterations));

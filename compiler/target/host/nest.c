@@ -9,6 +9,7 @@
 #include "compiler/machine/machine.h"
 #include "compiler/target/host/host.h"
 #include "compiler/loops/lower.h"
+#include "compiler/loops/vector.h"
 
 #include <string.h>
 
@@ -49,7 +50,8 @@ static void outer_stores(Lowering *p, const Term *place)
     for (int i = 0; i < nest->store_count && !(nest->merges && !p->finish); i++) {
         const Store *s = &nest->stores[i];
         if (nest->merges)
-            p->shown[s->value->id] = (Shown){.term = term_element(p->partial[i], place)};
+            p->shown[s->value->id] = (Shown){.term = p->vector ? vector_of_array(p, F64, term_add(p->partial[i], place))
+                                                               : term_element(p->partial[i], place)};
         if (s->outer)
             add_store(p, s);
     }
@@ -126,7 +128,8 @@ static void store_runs(Lowering *p, int lane)
 
 /* ---- nests */
 
-static void row_accumulators(Lowering *p, int pass)
+/* bytes: of the lanes of vectors (vector_bytes); 0: scalars */
+static void row_accumulators(Lowering *p, int pass, int bytes)
 {
     const Nest *nest = p->nest;
     for (int i = 0; i < nest->reduction_count; i++) {
@@ -135,10 +138,29 @@ static void row_accumulators(Lowering *p, int pass)
             continue;
         p->result[i] = result_name(p, r);
         bool place = r->kind == REDUCE_ARGMAX;
+        if (bytes) {
+            LaneType type = accumulator_type(r);
+            p->wide = bytes == 8;
+            code_declare(&p->to, vector_word(p, "", type), p->result[i], CALL(vector_word(p, "all", type), reduction_start(r)));
+            continue;
+        }
         code_declare(&p->to, C_TYPE[place ? r->dtype : reduction_type(r)], p->result[i],
                      place ? term_word("0") : reduction_start(r));
         if (place)
             code_declare(&p->to, C_TYPE[r->value->dtype], best_name(p->result[i]), reduction_start(r));
+    }
+}
+
+/* the lanes of vectors as one */
+static void sum_lanes(Lowering *p, int pass)
+{
+    for (int i = 0; i < p->nest->reduction_count; i++) {
+        const Reduction *r = &p->nest->reductions[i];
+        if (r->value->pass != pass)
+            continue;
+        const Term *lanes = p->result[i];
+        p->result[i] = result_name(p, r);
+        code_declare(&p->to, C_TYPE[reduction_type(r)], p->result[i], vector_sum(p, r, lanes));
     }
 }
 
@@ -291,13 +313,16 @@ static void lower_rows(Lowering *p, const int *parallel, int parallel_count, con
         int count = pass_roots(nest, pass, roots);
         if (!count)
             continue;
-        row_accumulators(p, pass);
         const Term **saved = saved_terms(p);
         use_rows(p, pass);
         find_wanted(p, roots, count, p->loops);
+        int bytes = reduction_axes_count ? innermost_bytes(p, p->loop[p->loops - 1], pass) : 0;
+        row_accumulators(p, pass, bytes);
         open_loops(p, parallel_count, pass, false, pass);
         pass_statements(p, pass, NULL);
         close_loops(p, parallel_count);
+        if (bytes)
+            sum_lanes(p, pass);
         restore_terms(p, saved);
         if (nest->partial && !nest->merges) {
             keep_partial(p, parallel_place(p, parallel, parallel_count), term_word("1"), false);
@@ -339,6 +364,18 @@ static void column_accumulators(Lowering *p, int pass, int lane, const Term *wid
     }
     if (!any)
         return;
+    if (!p->kernel->small) {
+        for (int i = 0; i < nest->reduction_count; i++) {
+            const Reduction *r = &nest->reductions[i];
+            bool place = r->kind == REDUCE_ARGMAX;
+            if (r->value->pass != pass)
+                continue;
+            vector_fill(p, v, reduction_type(r), place ? best_name(p->result[i]) : p->result[i], width, reduction_start(r));
+            if (place)
+                vector_fill(p, v, r->dtype, p->result[i], width, term_word("0"));
+        }
+        return;
+    }
     code_count(&p->to, "int64_t", v, term_word("0"), width, NULL);
     for (int i = 0; i < nest->reduction_count; i++) {
         const Reduction *r = &nest->reductions[i];
@@ -408,7 +445,7 @@ static void lower_columns(Lowering *p, const int *parallel, int parallel_count, 
         declare_runs(p, lanes);
         open_loops(p, outer, pass, true, -1);
         pass_statements(p, pass, where);
-        code_close(&p->to);
+        close_innermost(p);
         store_runs(p, lane);
         p->loops--;
         close_loops(p, outer);

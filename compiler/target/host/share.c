@@ -22,12 +22,6 @@ enum {
     FEW_ROWS = 1024           /* one of them may have much of all that is added */
 };
 
-Dtype reduction_type(const Reduction *r)
-{
-    Dtype t = r->kind == REDUCE_ARGMAX ? r->value->dtype : r->dtype;
-    return r->in_double ? F64 : dtype_is_half(t) ? F32 : t;
-}
-
 static int64_t gcd(int64_t a, int64_t b)
 {
     while (b) {

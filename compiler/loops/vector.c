@@ -1,0 +1,811 @@
+/* vector.c: a loop of a nest as vectors.
+ *
+ * What does not change along the loop is computed once, as a scalar. An index that moves in equal steps stays a scalar, that of
+ * the first lane; others are vectors of 32 bits. Loads and stores of neighbours are those of memory, all others gather or
+ * scatter. The last iterations of a loop are those of the first `lanes` lanes. Conditions are masks, choices select, and what a
+ * mask excludes is not read. A multiply-add is one where a product is added and not used otherwise. */
+#include "compiler/loops/vector.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const TYPE_NAME[] = {
+    [LANE_F32] = "f32", [LANE_I32] = "i32", [LANE_U32] = "u32", [LANE_MASK] = "mask", [LANE_F64] = "f64", [LANE_I64] = "i64"};
+enum { LONGEST_STEP = 1 << 24 };
+
+/* ---- types */
+
+LaneType lane_type(Dtype t)
+{
+    static const LaneType TYPE[DTYPES] = {
+        [BOOL] = LANE_MASK, [U8] = LANE_I32,  [I8] = LANE_I32,   [U16] = LANE_I32, [I16] = LANE_I32, [U32] = LANE_U32,
+        [I32] = LANE_I32,   [I64] = LANE_I64, [BF16] = LANE_F32, [F16] = LANE_F32, [F32] = LANE_F32, [F64] = LANE_F64};
+    return TYPE[t];
+}
+
+Dtype held_type(Dtype t)
+{
+    return dtype_is_half(t) ? F32 : t;
+}
+const Term *element_pointer(const Term *element)
+{
+    return term_add(element->in[0], element->in[1]);
+}
+
+static const char *memory_name(Dtype t)
+{
+    return t == BOOL ? "b8" : dtype_name(t);
+}
+
+static int vector_axis(const Lowering *p)
+{
+    return p->vector - 1;
+}
+
+static bool changes_with(const Expr *e, int axis)
+{
+    return e->axes >> axis & 1;
+}
+
+bool varies(const Lowering *p, const Expr *e)
+{
+    return p->vector && changes_with(e, vector_axis(p));
+}
+
+/* an index that moves in equal steps along the axis: the step; 0: it does not */
+static int64_t step_of(const Expr *e, int axis)
+{
+    if (e->kind == X_AXIS)
+        return e->constant == axis;
+    if (e->kind != X_SUM)
+        return 0;
+    for (int i = 0; i < e->count; i++)
+        if (changes_with(e->in[i], axis) && e->in[i]->kind != X_AXIS)
+            return 0;
+    return expr_factor(e, axis);
+}
+
+static bool fits(const Expr *e)
+{
+    bool loaded = e->kind == X_INDEX_OF && lane_type(e->in[0]->dtype) == LANE_I32; /* it may be out of its range */
+    return loaded || (e->low >= INT32_MIN && e->high <= INT32_MAX);
+}
+
+/* what lanes have of a sum beside the first one's, in 32 bits: steps of the axis, and other indices */
+static bool lanes_fit(const Expr *sum, int axis)
+{
+    double most = 0;
+    for (int i = 0; i < sum->count; i++) {
+        const Expr *e = sum->in[i];
+        if (changes_with(e, axis))
+            most += fabs((double)sum->factor[i]) * (e->kind == X_AXIS ? 16.0 : fmax(fabs((double)e->low), fabs((double)e->high)));
+    }
+    return most <= INT32_MAX;
+}
+
+static LaneType type_along(const Expr *e, int axis)
+{
+    return !expr_is_index(e) ? lane_type(e->dtype) : step_of(e, axis) ? LANE_I64 : LANE_I32;
+}
+
+const char *vector_word(const Lowering *p, const char *name, LaneType type)
+{
+    return format("mgpu_%s%s%s_%s", name, *name ? "_" : "", TYPE_NAME[type], p->wide ? "w" : "n");
+}
+
+/* of another name than that of a lane type */
+static const char *plain_word(const Lowering *p, const char *name)
+{
+    return format("mgpu_%s_%s", name, p->wide ? "w" : "n");
+}
+
+const char *vector_type(const Lowering *p, const Expr *e)
+{
+    if (expr_is_index(e) && step_of(e, vector_axis(p)))
+        return "int64_t";
+    return vector_word(p, "", type_along(e, vector_axis(p)));
+}
+
+LaneType accumulator_type(const Reduction *r)
+{
+    return lane_type(reduction_type(r));
+}
+
+/* ---- what has a vector form */
+
+static bool is_floating(LaneType t)
+{
+    return t == LANE_F32 || t == LANE_F64;
+}
+
+/* conversions of casts; those of 32 bits without a sign, and to 64 bits from floats, are left out */
+static bool converts(Dtype from, Dtype to)
+{
+    LaneType a = lane_type(from), b = lane_type(to);
+    if (a == b || b == LANE_MASK)
+        return true;
+    if (a == LANE_MASK)
+        return true;
+    if (is_floating(a))
+        return b != LANE_U32 && b != LANE_I64;
+    return true;
+}
+
+/* an index that is loaded from, or compared: in equal steps, or of 32 bits */
+static bool index_works(const Expr *e, int axis)
+{
+    if (!changes_with(e, axis))
+        return true;
+    int64_t step = step_of(e, axis);
+    if (step)
+        return llabs(step) < LONGEST_STEP;
+    switch (e->kind) {
+    case X_SUM:
+        return lanes_fit(e, axis);
+    case X_DIV:
+    case X_MOD:
+        return fits(e->in[0]) && e->constant <= INT32_MAX;
+    case X_INDEX_OF:
+        return true;
+    case X_SAFE:
+        return fits(e->in[0]) && e->constant <= INT32_MAX;
+    default:
+        return false;
+    }
+}
+
+/* a sum that is needed in one vector */
+static bool whole_index_works(const Expr *e, int axis)
+{
+    return fits(e) && index_works(e, axis);
+}
+
+static bool op_works(const Expr *e)
+{
+    LaneType type = lane_type(e->dtype), of = lane_type(e->in[0]->dtype);
+    bool same = true;
+    for (int i = 0; i < e->count; i++)
+        same = same && lane_type(e->in[i]->dtype) == of;
+    switch (e->op) {
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_ABS:
+        return same && type == of && type != LANE_MASK && (e->op != OP_ABS || type != LANE_U32);
+    case OP_DIV:
+        return same && type == of && is_floating(type);
+    case OP_MINIMUM:
+    case OP_MAXIMUM:
+    case OP_MAX:
+        return same && type == of && type != LANE_MASK;
+    case OP_WINDOW_MAX:
+        return same && of != LANE_MASK;
+    case OP_EQ:
+        return same;
+    case OP_LT:
+    case OP_LE:
+        return same && of != LANE_MASK;
+    case OP_AND:
+    case OP_OR:
+    case OP_NOT:
+        return same && of == LANE_MASK;
+    case OP_WHERE:
+        return of == LANE_MASK && lane_type(e->in[1]->dtype) == type && lane_type(e->in[2]->dtype) == type;
+    case OP_CAST:
+        return converts(e->in[0]->dtype, e->dtype);
+    case OP_BIT_AND:
+    case OP_BIT_OR:
+    case OP_BIT_XOR:
+    case OP_BIT_NOT:
+        return same && type == of && type != LANE_MASK;
+    case OP_FLOOR:
+    case OP_SQRT:
+    case OP_EXP:
+    case OP_LOG:
+    case OP_EXPM1:
+    case OP_LOG1P:
+    case OP_LOGISTIC:
+    case OP_TANH:
+    case OP_ERF:
+        return same && type == of && is_floating(type);
+    case OP_SIN:
+    case OP_COS:
+    case OP_POW:
+    case OP_ATAN2:
+        return same && type == of && is_floating(type);
+    default:
+        return false;
+    }
+}
+
+/* not at all, or in equal steps */
+static bool moves_evenly(const Expr *index, int axis)
+{
+    return !changes_with(index, axis) || step_of(index, axis);
+}
+
+static bool is_by_sample(const Expr *random)
+{
+    return !random->initial && random->other & 1;
+}
+
+static bool works(const Lowering *p, const Expr *e, int axis)
+{
+    switch (e->kind) {
+    case X_SUM:
+    case X_AXIS:
+    case X_DIV:
+    case X_MOD:
+    case X_INDEX_OF:
+    case X_SAFE:
+        return index_works(e, axis) &&
+               (e->kind != X_DIV && e->kind != X_MOD && e->kind != X_SAFE ? true : whole_index_works(e->in[0], axis));
+    case X_RANGE:
+        if (step_of(e->in[0], axis))
+            return index_works(e->in[0], axis);
+        return whole_index_works(e->in[0], axis) && llabs(e->other) <= INT32_MAX && llabs(e->constant) <= INT32_MAX;
+    case X_VALID:
+        return step_of(e->in[0], axis) != 0;
+    case X_BOTH:
+        return true;
+    case X_VALUE_OF:
+        return whole_index_works(e->in[0], axis) && lane_type(e->dtype) != LANE_MASK;
+    case X_LOAD:
+    case X_TABLE:
+        return index_works(e->in[0], axis);
+    case X_RESULT:
+        return true;
+    case X_RANDOM:
+        return has_random_row(p, e, axis) || (moves_evenly(e->in[0], axis) && (!is_by_sample(e) || moves_evenly(e->in[1], axis)));
+    case X_OP:
+        return op_works(e);
+    default:
+        return false;
+    }
+}
+
+static bool is_wide(LaneType t)
+{
+    return t == LANE_F64 || t == LANE_I64;
+}
+
+/* in an array of the kernel, from a loop before */
+static bool is_in_array(const Lowering *p, const Expr *e)
+{
+    return p->shown[e->id].term && p->shown[e->id].term->kind == TERM_ELEMENT;
+}
+
+static bool computes_in_f64(Op op)
+{
+    return op == OP_SIN || op == OP_COS || op == OP_POW || op == OP_ATAN2;
+}
+
+/* One of a loop over the axis has a vector form: to neighbours, to elements equally far apart, or anywhere */
+static bool store_works(const Lowering *p, const Store *s, int axis)
+{
+    bool here = p->shown[s->offset->id].wanted && (changes_with(s->offset, axis) || !s->outer);
+    int64_t step = step_of(s->offset, axis);
+    bool masked = s->guard && changes_with(s->guard, axis);
+    if (!here || s->run)
+        return true;
+    bool apart = !masked && !s->add && changes_with(s->offset, axis) && index_works(s->offset, axis); /* lane after lane */
+    return (step == 1 && !(s->add && dtype_is_half(s->tensor->dtype))) || apart;
+}
+
+/* of f32, in an array of f64 */
+static bool adds_to_f64(const Reduction *r)
+{
+    return r->kind == REDUCE_SUM && r->in_double && lane_type(r->value->dtype) == LANE_F32;
+}
+
+/* of a first maximum, which columns find in arrays */
+static bool place_works(const Reduction *r, int axis)
+{
+    return lane_type(r->dtype) == LANE_I32 &&
+           (expr_is_index(r->place) ? whole_index_works(r->place, axis) : lane_type(r->place->dtype) == LANE_I32);
+}
+
+int vector_bytes(Lowering *p, int axis, int pass)
+{
+    const Nest *nest = p->nest;
+    const Exprs *x = nest->exprs;
+    bool wide = p->finish && nest->merges, columns = !x->axis[axis].reduction;
+    if (p->kernel->small) /* compiled for size */
+        return 0;
+    for (int i = 0; i < x->count; i++) {
+        const Expr *e = x->all[i];
+        if (!p->shown[i].wanted || !changes_with(e, axis) || e->pass > pass)
+            continue;
+        if (!is_in_array(p, e) && !works(p, e, axis))
+            return 0;
+        wide = wide || (!expr_is_index(e) && is_wide(lane_type(e->dtype)));
+        wide = wide || (e->kind == X_OP && computes_in_f64(e->op));
+        if (e->kind == X_RESULT)
+            wide = wide || is_wide(accumulator_type(&nest->reductions[e->constant]));
+        if (e->kind == X_LOAD || e->kind == X_TABLE)
+            wide = wide || is_wide(lane_type(e->kind == X_LOAD ? e->tensor->dtype : e->node->dtype));
+    }
+    for (int i = 0; i < nest->reduction_count; i++) {
+        const Reduction *r = &nest->reductions[i];
+        if (r->value->pass != pass || p->finish)
+            continue;
+        if (accumulator_type(r) == LANE_MASK || (r->kind == REDUCE_ARGMAX && !place_works(r, axis)))
+            return 0;
+        wide = wide || (is_wide(accumulator_type(r)) && !(columns && adds_to_f64(r)));
+    }
+    for (int i = 0; i < nest->store_count; i++) {
+        if (!store_works(p, &nest->stores[i], axis))
+            return 0;
+        wide = wide || is_wide(lane_type(nest->stores[i].tensor->dtype));
+    }
+    return wide ? 8 : 4;
+}
+
+/* ---- operands */
+
+static const Term *broadcast(const Lowering *p, LaneType type, const Term *x)
+{
+    return CALL(vector_word(p, "all", type), x);
+}
+
+static const Term *whole_index(Lowering *p, const Expr *e);
+
+/* as a vector */
+static const Term *operand(Lowering *p, const Expr *e)
+{
+    if (varies(p, e))
+        return expr_is_index(e) ? whole_index(p, e) : shown(p, e);
+    if (expr_is_index(e))
+        return broadcast(p, LANE_I32, term_cast("int32_t", shown(p, e)));
+    return broadcast(p, lane_type(e->dtype), shown(p, e));
+}
+
+/* of arithmetic of GNU C, which takes a scalar beside a vector */
+static const Term *arithmetic_operand(Lowering *p, const Expr *e)
+{
+    bool scalar = !varies(p, e) && (e->dtype == F32 || e->dtype == F64 || e->dtype == BF16 || e->dtype == F16);
+    return scalar ? shown(p, e) : operand(p, e);
+}
+
+static const Term *counted(const Lowering *p, const Term *from, int64_t step)
+{
+    return CALL(plain_word(p, "count_i32"), from, term_whole(step));
+}
+
+/* of a sum what the first lane has of axes and what does not vary, a scalar, or the rest (varying), a vector; NULL: nothing */
+static const Term *sum_part(Lowering *p, const Expr *e, bool varying)
+{
+    const Term *sum = NULL;
+    for (int i = 0; i < e->count; i++) {
+        const Expr *in = e->in[i];
+        bool varies_here = varies(p, in), steps = varies_here && in->kind == X_AXIS;
+        if (varying ? !varies_here : varies_here && !steps)
+            continue;
+        const Term *factor = term_whole(e->factor[i]);
+        const Term *x = !varying ? shown(p, in) : steps ? CALL(plain_word(p, "count_i32"), term_word("0"), factor) : whole_index(p, in);
+        if (e->factor[i] != 1 && !(varying && steps))
+            x = varying ? term_binary(LEVEL_PRODUCT, x, "*", term_cast("int32_t", factor)) : term_times(factor, x);
+        sum = sum ? term_add(sum, x) : x;
+    }
+    if (!varying && e->constant)
+        sum = sum ? term_add(sum, term_whole(e->constant)) : term_whole(e->constant);
+    return sum;
+}
+
+static const Term *whole_index(Lowering *p, const Expr *e)
+{
+    int64_t step = step_of(e, vector_axis(p));
+    if (step)
+        return counted(p, shown(p, e), step);
+    if (e->kind != X_SUM)
+        return shown(p, e);
+    const Term *varying = sum_part(p, e, true), *fixed = sum_part(p, e, false);
+    return fixed ? term_add(varying, term_cast("int32_t", fixed)) : varying;
+}
+
+/* ---- memory */
+
+static const Term *first_lanes(const Lowering *p)
+{
+    return CALL(plain_word(p, "first"), p->lanes);
+}
+
+const Term *vector_of_array(Lowering *p, Dtype t, const Term *pointer)
+{
+    return CALL(plain_word(p, format("load_%s", memory_name(t))), pointer, p->lanes);
+}
+
+void vector_keep(Lowering *p, Dtype t, const Term *pointer, const Term *value)
+{
+    code_do(&p->to, CALL(plain_word(p, format("store_%s", memory_name(t))), pointer, value, p->lanes));
+}
+
+void vector_fill(Lowering *p, const Term *v, Dtype t, const Term *array, const Term *count, const Term *value)
+{
+    LaneType type = lane_type(t);
+    bool outer = p->wide;
+    p->wide = dtype_bytes(t) == 8;
+    const Term *lanes = term_word(p->wide ? "MGPU_LANES_w" : "MGPU_LANES_n");
+    code_count(&p->to, "int64_t", v, term_word("0"), count, lanes);
+    code_do(&p->to, CALL(plain_word(p, format("store_%s", memory_name(t))), term_add(array, v), broadcast(p, type, value),
+                         CALL("MGPU_LANES_OF", count, v, lanes)));
+    code_bare(&p->to);
+    p->wide = outer;
+}
+
+/* an index that is a vector: what all lanes have of it is added to the base */
+static const Term *lane_index(Lowering *p, const Expr *offset, const Term **base)
+{
+    if (offset->kind != X_SUM)
+        return shown(p, offset);
+    const Term *fixed = sum_part(p, offset, false);
+    *base = fixed ? term_add(*base, fixed) : *base;
+    return sum_part(p, offset, true);
+}
+
+/* element offset of base; guard: a mask, or NULL */
+static const Term *load(Lowering *p, Dtype t, const Term *base, const Expr *offset, const Term *guard)
+{
+    const char *memory = memory_name(t);
+    int64_t step = step_of(offset, vector_axis(p));
+    if (!varies(p, offset)) { /* the same element, where the guard lets it */
+        const Term *at = counted(p, term_word("0"), 0);
+        return CALL(plain_word(p, format("gather_%s", memory)), term_add(base, shown(p, offset)), at,
+                    CALL(plain_word(p, "and"), guard, first_lanes(p)));
+    }
+    if (step == 1 && guard)
+        return CALL(plain_word(p, format("load_where_%s", memory)), term_add(base, shown(p, offset)),
+                    CALL(plain_word(p, "and"), guard, first_lanes(p)));
+    if (step == 1)
+        return CALL(plain_word(p, format("load_%s", memory)), term_add(base, shown(p, offset)), p->lanes);
+    if (step && !guard)
+        return CALL(plain_word(p, format("stride_%s", memory)), term_add(base, shown(p, offset)), term_whole(step), p->lanes);
+    const Term *mask = guard ? CALL(plain_word(p, "and"), guard, first_lanes(p)) : first_lanes(p), *from = base, *at;
+    if (step) {
+        from = term_add(base, shown(p, offset));
+        at = counted(p, term_word("0"), step);
+    } else {
+        at = lane_index(p, offset, &from);
+    }
+    return CALL(plain_word(p, format("gather_%s", memory)), from, at, mask);
+}
+
+static const Term *load_value(Lowering *p, const Expr *e)
+{
+    const Term *base = e->kind == X_LOAD ? argument_of(p, e->tensor) : table_of(p, e->node);
+    Dtype t = e->kind == X_LOAD ? e->tensor->dtype : held_type(e->node->dtype);
+    const Expr *guard = e->count > 1 ? e->in[1] : NULL;
+    bool masked = guard && varies(p, guard);
+    if (guard && !masked) { /* the same for all lanes */
+        const Term *value = load(p, t, base, e->in[0], NULL);
+        return term_choice(shown(p, guard), value, broadcast(p, lane_type(e->dtype), number_term(e->number, e->dtype)));
+    }
+    const Term *value = load(p, t, base, e->in[0], masked ? shown(p, guard) : NULL);
+    if (!masked || !e->other || (e->number == 0 && !signbit(e->number)))
+        return value;
+    return CALL(vector_word(p, "select", lane_type(e->dtype)), shown(p, guard), value,
+                broadcast(p, lane_type(e->dtype), number_term(e->number, e->dtype)));
+}
+
+void vector_store(Lowering *p, const Store *s)
+{
+    Dtype t = s->tensor->dtype;
+    const char *memory = memory_name(t);
+    bool merged = p->finish && p->nest->merges; /* a vector already: of the thread's moments */
+    const Term *value = merged ? shown(p, s->value) : operand(p, s->value), *base = argument_of(p, s->tensor);
+    if (s->run) {
+        vector_keep(p, t, term_add(p->run[s - p->nest->stores], p->axis_name[vector_axis(p)]), value);
+        return;
+    }
+    int64_t step = step_of(s->offset, vector_axis(p));
+    const Term *to = step ? term_add(base, shown(p, s->offset)) : base;
+    if (s->add)
+        value = term_add(CALL(plain_word(p, format("load_%s", memory)), to, p->lanes), value);
+    if (step == 1 && s->guard && varies(p, s->guard)) {
+        const Term *mask = CALL(plain_word(p, "and"), shown(p, s->guard), first_lanes(p));
+        code_do(&p->to, CALL(plain_word(p, format("store_where_%s", memory)), to, value, mask));
+        return;
+    }
+    if (s->guard)
+        code_if(&p->to, shown(p, s->guard));
+    if (step == 1)
+        vector_keep(p, t, to, value);
+    else if (step)
+        code_do(&p->to, CALL(plain_word(p, format("stride_store_%s", memory)), to, term_whole(step), value, p->lanes));
+    else {
+        const Term *at = lane_index(p, s->offset, &to);
+        code_do(&p->to, CALL(plain_word(p, format("scatter_%s", memory)), to, at, value, p->lanes));
+    }
+    if (s->guard)
+        code_bare(&p->to);
+}
+
+/* ---- values */
+
+static const Term *convert(Lowering *p, const Term *x, Dtype from, Dtype to)
+{
+    LaneType a = lane_type(from), b = lane_type(to);
+    bool narrow = !dtype_is_float(to) && to != BOOL && dtype_bytes(to) < 4;
+    if (b == LANE_MASK && a != LANE_MASK)
+        return CALL(vector_word(p, "ne", a), x, broadcast(p, a, term_word("0")));
+    if (a == LANE_MASK && b != LANE_MASK)
+        return CALL(vector_word(p, "select", b), x, broadcast(p, b, term_word("1")), broadcast(p, b, term_word("0")));
+    if (is_floating(a) && b == LANE_I32)
+        return CALL(plain_word(p, format("%s_of_any_%s", dtype_name(to), TYPE_NAME[a])), x);
+    if (a != b)
+        x = CALL(plain_word(p, format("%s_of_%s", TYPE_NAME[b], TYPE_NAME[a])), x);
+    if (narrow && from != to && b == LANE_I32)
+        return CALL(plain_word(p, format("wrap_%s", dtype_name(to))), x);
+    return x;
+}
+
+/* ---- multiply-adds: of vectors, or of numbers that do not change along the open loop */
+
+static const Term *part_of(Lowering *p, const Expr *e, bool vector)
+{
+    return vector ? operand(p, e) : shown(p, e);
+}
+
+/* a product that nothing else needs */
+static bool is_open_product(const Lowering *p, const Expr *e)
+{
+    return e->kind == X_OP && e->op == OP_MUL && is_floating(lane_type(e->dtype)) && shown(p, e)->kind == TERM_BINARY;
+}
+
+static const Term *fma_term(Lowering *p, const Expr *product, bool minus, const Term *to, bool vector)
+{
+    const Term *a = part_of(p, product->in[0], vector), *b = part_of(p, product->in[1], vector);
+    LaneType type = lane_type(product->dtype);
+    const char *function = vector ? vector_word(p, "fma", type) : type == LANE_F64 ? "mgpu_fma_double" : "mgpu_fmaf";
+    return CALL(function, minus ? term_unary("-", a) : a, b, to);
+}
+
+const Term *multiply_add(Lowering *p, const Expr *e)
+{
+    bool minus = e->op == OP_SUB, vector = varies(p, e);
+    if (!is_floating(lane_type(e->dtype)))
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        if (!is_open_product(p, e->in[i]) || varies(p, e->in[i]) != vector)
+            continue;
+        const Term *other = part_of(p, e->in[1 - i], vector);
+        return fma_term(p, e->in[i], minus && i == 1, minus && i == 0 ? term_unary("-", other) : other, vector);
+    }
+    return NULL;
+}
+
+const Term *accumulated_product(Lowering *p, const Reduction *r, const Term *own)
+{
+    bool adds = r->kind == REDUCE_SUM && accumulator_type(r) == lane_type(r->value->dtype) && is_open_product(p, r->value);
+    return adds && varies(p, r->value) == (p->vector != 0) ? fma_term(p, r->value, false, own, p->vector) : NULL;
+}
+
+static const Term *infix(Lowering *p, const Expr *e, Level level, const char *sign)
+{
+    return term_binary(level, arithmetic_operand(p, e->in[0]), sign, arithmetic_operand(p, e->in[1]));
+}
+
+static const Term *call_of(Lowering *p, const Expr *e, const char *name, LaneType type)
+{
+    const Term *in[3];
+    for (int i = 0; i < e->count; i++)
+        in[i] = operand(p, e->in[i]);
+    return term_call(type ? vector_word(p, name, type) : plain_word(p, name), e->count, in);
+}
+
+static const Term *op_vector(Lowering *p, const Expr *e)
+{
+    LaneType type = lane_type(e->dtype), of = lane_type(e->in[0]->dtype);
+    const Term *sum;
+    switch (e->op) {
+    case OP_ADD:
+    case OP_SUB:
+        sum = multiply_add(p, e);
+        return sum ? sum : infix(p, e, LEVEL_SUM, e->op == OP_ADD ? "+" : "-");
+    case OP_MUL:
+        return infix(p, e, LEVEL_PRODUCT, "*");
+    case OP_DIV:
+        return e->count > 1       ? infix(p, e, LEVEL_PRODUCT, "/")
+               : type == LANE_F32 ? call_of(p, e, "inverse", type)
+                                  : term_binary(LEVEL_PRODUCT, term_word("1.0"), "/", operand(p, e->in[0]));
+    case OP_EQ:
+        return call_of(p, e, "eq", of);
+    case OP_LT:
+        return call_of(p, e, "lt", of);
+    case OP_LE:
+        return call_of(p, e, "le", of);
+    case OP_AND:
+        return call_of(p, e, "and", LANE_NONE);
+    case OP_OR:
+        return call_of(p, e, "or", LANE_NONE);
+    case OP_NOT:
+        return call_of(p, e, "not", LANE_NONE);
+    case OP_WHERE:
+        if (!varies(p, e->in[0]))
+            return term_choice(shown(p, e->in[0]), operand(p, e->in[1]), operand(p, e->in[2]));
+        return call_of(p, e, "select", type);
+    case OP_CAST:
+        if (dtype_is_half(e->dtype) && e->in[0]->dtype == F32)
+            return CALL(plain_word(p, format("round_%s", dtype_name(e->dtype))), operand(p, e->in[0]));
+        return convert(p, operand(p, e->in[0]), e->in[0]->dtype, e->dtype);
+    case OP_MAX:
+        return call_of(p, e, "better", of);
+    case OP_WINDOW_MAX:
+        return call_of(p, e, "beats", of);
+    case OP_BIT_AND:
+        return term_binary(LEVEL_AND, operand(p, e->in[0]), "&", operand(p, e->in[1]));
+    case OP_BIT_OR:
+        return term_binary(LEVEL_AND, operand(p, e->in[0]), "|", operand(p, e->in[1]));
+    case OP_BIT_XOR:
+        return term_binary(LEVEL_AND, operand(p, e->in[0]), "^", operand(p, e->in[1]));
+    case OP_BIT_NOT:
+        return term_unary("~", operand(p, e->in[0]));
+    default:
+        return call_of(p, e, OP_INFO[e->op].name, of);
+    }
+}
+
+static const Term *range_value(Lowering *p, const Expr *e)
+{
+    const Expr *at = e->in[0];
+    int64_t step = step_of(at, vector_axis(p));
+    const Term *low = term_whole(e->other), *high = term_whole(e->constant);
+    if (step)
+        return CALL(plain_word(p, "range"), shown(p, at), term_whole(step), low, high);
+    return CALL(plain_word(p, "between"), whole_index(p, at), low, high);
+}
+
+static const Term *result_value(Lowering *p, const Expr *e)
+{
+    const Reduction *r = &p->nest->reductions[e->constant];
+    const Term *element = p->result[e->constant]; /* of an array, or that rounded */
+    if (element->kind == TERM_UNARY)
+        element = element->in[0];
+    Dtype held = r->kind == REDUCE_ARGMAX ? r->dtype : reduction_type(r);
+    const Term *value = vector_of_array(p, held, term_add(element->in[0], element->in[1]));
+    return convert(p, value, held, e->dtype);
+}
+
+static const Term *random_value(Lowering *p, const Expr *e)
+{
+    const Term *place[2];
+    int64_t step = step_of(e->in[0], vector_axis(p)), sample_step = is_by_sample(e) ? step_of(e->in[1], vector_axis(p)) : 0;
+    LaneType type = lane_type(e->dtype);
+    random_place(p, e, place);
+    if (step == 1 && !sample_step) /* they follow each other */
+        return CALL(vector_word(p, "rand", type), random_key(p, e), shown(p, e->in[0]), place[0], place[1]);
+    return CALL(vector_word(p, "rand_apart", type), random_key(p, e), shown(p, e->in[0]), term_whole(step), place[0],
+                term_whole(sample_step), place[1]);
+}
+
+const Term *vector_value(Lowering *p, const Expr *e)
+{
+    int axis = vector_axis(p);
+    if (expr_is_index(e) && step_of(e, axis))
+        return NULL; /* a scalar */
+    switch (e->kind) {
+    case X_SUM:
+        return whole_index(p, e);
+    case X_DIV:
+    case X_MOD:
+        return term_binary(LEVEL_PRODUCT, whole_index(p, e->in[0]), e->kind == X_DIV ? "/" : "%", term_whole(e->constant));
+    case X_INDEX_OF:
+        return convert(p, shown(p, e->in[0]), e->in[0]->dtype, I32);
+    case X_SAFE:
+        return CALL(vector_word(p, "select", LANE_I32), operand(p, e->in[1]), operand(p, e->in[0]),
+                    broadcast(p, LANE_I32, term_whole(e->constant)));
+    case X_RANGE:
+        return range_value(p, e);
+    case X_BOTH:
+        return CALL(plain_word(p, "and"), operand(p, e->in[0]), operand(p, e->in[1]));
+    case X_VALID:
+        return CALL(plain_word(p, "range"), shown(p, e->in[0]), term_whole(step_of(e->in[0], axis)), term_word("INT64_MIN / 2"),
+                    term_word("step->valid"));
+    case X_VALUE_OF:
+        return convert(p, whole_index(p, e->in[0]), I32, e->dtype);
+    case X_LOAD:
+    case X_TABLE:
+        return load_value(p, e);
+    case X_RESULT:
+        return result_value(p, e);
+    case X_RANDOM:
+        return random_value(p, e);
+    case X_OP: {
+        const Term *value = op_vector(p, e);
+        bool narrow =
+            !dtype_is_float(e->dtype) && e->dtype != BOOL && dtype_bytes(e->dtype) < 4 && e->op != OP_CAST && e->op != OP_WHERE;
+        return narrow ? CALL(plain_word(p, format("wrap_%s", dtype_name(e->dtype))), value) : value;
+    }
+    default:
+        die("an expression of kind %d in a vector loop", (int)e->kind);
+    }
+}
+
+/* ---- reductions */
+
+/* name: a vector, whose other lanes stay as they are; or element: of an array in memory */
+void vector_accumulate(Lowering *p, const Reduction *r, const Term *name, const Term *element)
+{
+    LaneType type = accumulator_type(r);
+    Dtype held = reduction_type(r);
+    if (element && adds_to_f64(r) && type == LANE_F64) {
+        code_do(&p->to, CALL(plain_word(p, "add_to_f64"), element_pointer(element), operand(p, r->value), p->lanes));
+        return;
+    }
+    if (r->kind == REDUCE_ARGMAX) {
+        const Term *best = term_add(best_name(name), element->in[1]), *place = element_pointer(element), *v = operand(p, r->value);
+        const Term *most = vector_of_array(p, held, best), *beats = CALL(vector_word(p, "beats", type), v, most);
+        vector_keep(p, r->dtype, place,
+                    CALL(vector_word(p, "select", LANE_I32), beats, operand(p, r->place), vector_of_array(p, r->dtype, place)));
+        vector_keep(p, held, best, CALL(vector_word(p, "larger", type), most, v));
+        return;
+    }
+    const Term *own = element ? vector_of_array(p, held, element_pointer(element)) : name;
+    const Term *value = accumulated_product(p, r, own);
+    if (!value) {
+        value = convert(p, operand(p, r->value), r->value->dtype, held);
+        value = r->kind == REDUCE_SUM ? term_add(own, value) : CALL(vector_word(p, "larger", type), own, value);
+    }
+    if (element)
+        vector_keep(p, held, element_pointer(element), value);
+    else
+        code_set(&p->to, own, "=", CALL(vector_word(p, "first", type), p->lanes, value, own));
+}
+
+const Term *vector_sum(const Lowering *p, const Reduction *r, const Term *lanes)
+{
+    return CALL(vector_word(p, r->kind == REDUCE_SUM ? "sum" : "most", accumulator_type(r)), lanes);
+}
+
+/* ---- the loop */
+
+/* copies of what may be opened no more: a loop that ended */
+void close_vector_loop(Lowering *p)
+{
+    Statement *rest = p->rest;
+    p->vector = 0;
+    p->rest = NULL;
+    code_close(&p->to);
+    if (!rest)
+        return;
+    /* the last iterations: the same with fewer lanes */
+    Statements *around = p->to.depth ? &p->to.open[p->to.depth - 1][0] : &p->to.code->body;
+    const Statement *loop = around->list[around->count - 1];
+    code_if(&p->to, term_binary(LEVEL_LESS, loop->to, "<", p->rest_end));
+    for (int i = 0; i < loop->body.count; i++)
+        APPEND(p->to.open[p->to.depth - 1]->list, p->to.open[p->to.depth - 1]->count, i ? loop->body.list[i] : rest);
+    code_close(&p->to);
+    code_close(&p->to);
+}
+
+void open_vector_loop(Lowering *p, int axis, int bytes, const Term *from, const Term *to)
+{
+    p->vector = axis + 1;
+    p->wide = bytes == 8;
+    const Term *lanes = term_word(p->wide ? "MGPU_LANES_w" : "MGPU_LANES_n"), *v = p->axis_name[axis];
+    bool known = term_is_word(from, "0") && to->kind == TERM_WORD && isdigit((unsigned char)*to->word);
+    p->lanes = own_name(p, "lanes");
+    if (known) {
+        code_count(&p->to, "int64_t", v, from, to, lanes);
+        code_declare(&p->to, "const int", p->lanes, CALL("MGPU_LANES_OF", to, v, lanes));
+    } else { /* whole vectors; what remains is one more, in a block with the variable */
+        code_block(&p->to);
+        code_declare(&p->to, "int64_t", v, from);
+        Statement *loop = code_for(&p->to, NULL, v, NULL, term_binary(LEVEL_LESS, term_add(v, lanes), "<=", to));
+        code_step(loop, v, "+=", lanes);
+        code_declare(&p->to, "const int", p->lanes, lanes);
+        p->rest = NEW(Statement);
+        *p->rest = (Statement){.kind = CODE_DECLARE,
+                               .type = "const int",
+                               .to = p->lanes,
+                               .value = term_cast("int", term_binary(LEVEL_SUM, to, "-", v))};
+        p->rest_end = to;
+    }
+    for (int i = 0; i < p->nest->exprs->count; i++) {
+        const Expr *e = p->nest->exprs->all[i];
+        if (varies(p, e) && is_in_array(p, e))
+            p->shown[i].term = vector_of_array(p, held_type(e->dtype), element_pointer(p->shown[i].term));
+    }
+}
