@@ -407,3 +407,10 @@ int axes_more_ints(const Node *n, int64_t extent, int64_t *ints)
         ints[count++] = n->ints[from++];
     return count;
 }
+
+void axes_keep(const Node *n, int axis, int64_t extent, int64_t *ints)
+{
+    const char *list = ATTRIBUTES[n->op];
+    for (int k = 0; list[k]; k++)
+        ints[k * n->shape.rank + axis] = list[k] == 'n' ? extent : list[k] - '0';
+}

@@ -42,4 +42,6 @@ void axes_part_ints(const Node *, const Factors *, int factor, int64_t parts, in
  * returns their number. Not for EINSUM, GATHER, SCATTER_ADD and ATTENTION; the operand of BROADCAST must have the result's rank.
  * ints has room for n->int_count + MAX_RANK. */
 int axes_more_ints(const Node *, int64_t extent, int64_t *ints);
+/* sets what the attributes of a window or view say of an axis to what leaves it as it is, of so many elements */
+void axes_keep(const Node *, int axis, int64_t extent, int64_t *ints);
 #endif

@@ -27,8 +27,8 @@ static const Expr *without_casts(const Expr *e)
 
 /* ---- positions */
 
-/* Returns true if `part` is `scale` times (offset mod length), as far as the axes' factors show it. */
-static bool is_modulo(const Exprs *x, const Expr *part, const Expr *offset, int64_t length, int64_t scale)
+/* Returns true if `part` is offset mod length, as far as the axes' factors show it. */
+static bool is_modulo(const Exprs *x, const Expr *part, const Expr *offset, int64_t length)
 {
     int64_t most = 0;
     if (part->kind != X_SUM && part->kind != X_AXIS)
@@ -37,7 +37,7 @@ static bool is_modulo(const Exprs *x, const Expr *part, const Expr *offset, int6
         const Axis *a = &x->axis[i];
         int64_t whole = expr_factor(offset, i), own = expr_factor(part, i);
         bool inside = whole < length && !a->samples;
-        if (a->kind != AXIS_PLAIN || whole < 0 || (inside ? own != scale * whole : own != 0 || whole % length != 0))
+        if (a->kind != AXIS_PLAIN || whole < 0 || (inside ? own != whole : own != 0 || whole % length != 0))
             return false;
         most += inside ? whole * (a->extent - 1) : 0;
     }
@@ -79,8 +79,9 @@ static bool loads_at(const Kernel *k, const Expr *e, const Expr *offset, int bia
 {
     if (e->kind == X_LOAD)
         return e->count == 1 && tensor_place(k->reads, k->read_count, e->tensor) >= 0 &&
-               (bias >= 0 && e->tensor == k->reads[bias] ? is_modulo(k->nests->exprs, e->in[0], offset, shape_count(&e->tensor->shape), 1)
-                                                         : e->in[0] == offset);
+               (bias >= 0 && e->tensor == k->reads[bias]
+                    ? is_modulo(k->nests->exprs, e->in[0], offset, shape_count(&e->tensor->shape))
+                    : e->in[0] == offset);
     for (int i = 0; i < e->count && e->kind == X_OP; i++)
         if (!loads_at(k, e->in[i], offset, bias))
             return false;
@@ -115,8 +116,8 @@ bool epilogue_is_pointwise(const Kernel *k, int bias, int *sums)
     if (!offset) /* it stores sums only */
         for (const Expr *e = added; e && !offset; e = e->count > 0 ? e->in[0] : NULL)
             offset = e->kind == X_LOAD ? e->in[0] : NULL;
-    return added && offset && nest->reductions[0].kind == REDUCE_SUM && result->kind == X_RESULT && loads_at(k, added, offset, bias) &&
-           is_modulo(nest->exprs, s->offset, offset, shape_count(&s->tensor->shape), 1);
+    return added && offset && nest->reductions[0].kind == REDUCE_SUM && result->kind == X_RESULT &&
+           loads_at(k, added, offset, bias) && is_modulo(nest->exprs, s->offset, offset, shape_count(&s->tensor->shape));
 }
 
 bool epilogue_is_sum(const Kernel *k)

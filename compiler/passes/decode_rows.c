@@ -38,19 +38,6 @@ static Shape with_extent(Shape s, int axis, int64_t extent)
 }
 
 /* ---- the axis of an input that corresponds to an axis of the result; -1: none */
-static char letter_of(const Node *n, int axis)
-{
-    return strstr(n->text, "->")[2 + axis];
-}
-
-static bool keeps_axis(const Node *n, int axis) /* SLICE PAD: unchanged */
-{
-    int r = n->shape.rank;
-    if (n->op == OP_PAD)
-        return n->ints[axis] == 0 && n->ints[r + axis] == 0;
-    return n->ints[axis] == 0 && n->ints[2 * r + axis] == 1 && n->shape.extent[axis] == n->in[0]->shape.extent[axis];
-}
-
 /* Returns the axis with the same rows; for operations that shift rows, the axis with shifted rows. */
 static int axis_of_input(const Node *n, int k, int axis)
 {
@@ -161,9 +148,7 @@ static Node *rows_of_slice(Decoding *d, Node *n, int axis, Node *index)
         graph_where(g, graph_binary(g, OP_AND, begun, there), shifted(d, index, n->ints[2 * r + axis], n->ints[axis]), none);
     Node *x = rows_at(d, n->in[0], axis, inner);
     int64_t *ints = copied_ints(n);
-    ints[axis] = 0;
-    ints[r + axis] = index->shape.extent[0];
-    ints[2 * r + axis] = 1;
+    axes_keep(n, axis, index->shape.extent[0], ints);
     return remade(d, n, &x, ints);
 }
 
@@ -176,7 +161,7 @@ static Node *rows_at(Decoding *d, Node *n, int axis, Node *index)
     if (n->op == OP_PAD && n->data[0] == 0) {
         Node *x = rows_at(d, n->in[0], axis, shifted(d, index, 1, -n->ints[axis]));
         int64_t *ints = copied_ints(n);
-        ints[axis] = ints[n->shape.rank + axis] = 0;
+        axes_keep(n, axis, 1, ints);
         return remade(d, n, &x, ints);
     }
     Node *all = decode_whole(d, n);
@@ -211,11 +196,11 @@ static Node *row_of_view(Decoding *d, Node *n, int axis)
 {
     int b = axis_of_input(n, 0, axis);
     Shape shape = with_extent(n->shape, axis, 1);
-    if (n->op == OP_TRANSPOSE || (n->op == OP_CONCAT && n->ints[0] != axis) || (n->op == OP_PAD && keeps_axis(n, axis)))
+    if (n->op == OP_TRANSPOSE || (n->op == OP_CONCAT && n->ints[0] != axis))
         return by_rows(d, n, axis, n->ints);
-    if (n->op == OP_SLICE && keeps_axis(n, axis)) {
+    if ((n->op == OP_SLICE || n->op == OP_PAD) && axis_of_operand(n, 0, axis) == axis) {
         int64_t *ints = copied_ints(n);
-        ints[n->shape.rank + axis] = 1;
+        axes_keep(n, axis, 1, ints);
         return by_rows(d, n, axis, ints);
     }
     if (n->op == OP_SLICE || n->op == OP_CONCAT || (n->op == OP_PAD && n->data[0] == 0))
@@ -295,15 +280,17 @@ static Node *row_of_loop(Decoding *d, Node *n, int axis)
 }
 
 /* Returns true if no operand has the letter twice. */
-static bool has_letter_once(const Node *n, char letter)
+static bool has_axis_once(const Node *n, int axis)
 {
-    const char *p = n->text;
-    for (int k = 0; k < n->inputs; p += n->in[k++]->shape.rank + 1) {
-        const char *first = memchr(p, letter, (size_t)n->in[k]->shape.rank);
-        if (first && memchr(first + 1, letter, (size_t)(p + n->in[k]->shape.rank - first - 1)))
-            return false;
+    Factors f = node_factors(n);
+    int most = 0;
+    for (int k = 0; k < n->inputs; k++) {
+        int count = 0;
+        for (int i = 0; i < n->in[k]->shape.rank; i++)
+            count += f.operand[k].factor[i] == f.result.factor[axis];
+        most = count > most ? count : most;
     }
-    return true;
+    return most <= 1;
 }
 
 Node *decode_row_by_rule(Decoding *d, Node *n, int axis)
@@ -325,7 +312,7 @@ Node *decode_row_by_rule(Decoding *d, Node *n, int axis)
     case OP_STOP_GRADIENT:
         return by_rows(d, n, axis, n->ints);
     case OP_EINSUM:
-        return has_letter_once(n, letter_of(n, axis)) ? by_rows(d, n, axis, n->ints) : NULL;
+        return has_axis_once(n, axis) ? by_rows(d, n, axis, n->ints) : NULL;
     case OP_GATHER:
         return by_rows(d, n, axis, n->ints);
     case OP_TOP_K:

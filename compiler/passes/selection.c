@@ -133,21 +133,8 @@ static Node *reshaped(Graph *g, Node *c, const Shape *x, const Shape *y)
     return graph_reshape(g, graph_broadcast(g, c, full), now);
 }
 
+/* SLICE UNSLICE: along axes where the condition is the same there is nothing to cut */
 static Node *sliced(Graph *g, Node *c, const Node *n)
-{
-    int r = n->shape.rank;
-    int64_t start[MAX_RANK], count[MAX_RANK], step[MAX_RANK];
-    c = of_rank(g, c, r);
-    for (int i = 0; i < r; i++) {
-        bool same = c->shape.extent[i] == 1;
-        start[i] = same ? 0 : n->ints[i];
-        count[i] = same ? 1 : n->shape.extent[i];
-        step[i] = same ? 1 : n->ints[2 * r + i];
-    }
-    return graph_slice(g, c, start, count, step);
-}
-
-static Node *unsliced(Graph *g, Node *c, const Node *n)
 {
     int r = n->shape.rank;
     int64_t ints[3 * MAX_RANK];
@@ -156,11 +143,11 @@ static Node *unsliced(Graph *g, Node *c, const Node *n)
     c = of_rank(g, c, r);
     for (int i = 0; i < r; i++) {
         varies = varies || c->shape.extent[i] != 1;
-        if (c->shape.extent[i] == 1) {
-            ints[i] = 0;
-            ints[r + i] = ints[2 * r + i] = 1;
-        }
+        if (c->shape.extent[i] == 1)
+            axes_keep(n, i, 1, ints);
     }
+    if (n->op == OP_SLICE)
+        return graph_slice(g, c, ints, ints + r, ints + 2 * r);
     return varies ? NODE(g, OP_UNSLICE, ints, 3 * r, NULL, c) : c;
 }
 
@@ -274,10 +261,7 @@ static Selection read_view(Sweep *s, const Node *n)
     const Selection *x = selection_of(s, n->in[0]);
     for (int i = 0; i < x->count; i++) {
         Node *c = x->conditions[i];
-        c = n->op == OP_RESHAPE   ? reshaped(s->g, c, &n->in[0]->shape, &n->shape)
-            : n->op == OP_SLICE   ? sliced(s->g, c, n)
-            : n->op == OP_UNSLICE ? unsliced(s->g, c, n)
-                                  : c; /* BROADCAST */
+        c = n->op == OP_RESHAPE ? reshaped(s->g, c, &n->in[0]->shape, &n->shape) : n->op == OP_BROADCAST ? c : sliced(s->g, c, n);
         add_condition(s, &y, c);
     }
     for (int i = 0; i < n->shape.rank && n->op == OP_UNSLICE; i++)
