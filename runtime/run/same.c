@@ -33,13 +33,14 @@ static uint64_t digest_program(const mgpu_program *p, const mgpu_plan *plan)
     return short_digest(&h);
 }
 
-/* Hashes the options that affect steps; paths of files may differ. */
+/* Hashes the command and the options that affect steps; paths of files may differ. */
 static uint64_t digest_options(const Options *o)
 {
     const int64_t NUMBERS[] = {o->epochs,     o->steps,         o->stop_after,     (int64_t)o->seed,
                                o->shuffle,    o->evaluate,      o->resume != NULL, o->profile || o->measure,
                                o->histograms, o->operand_count, o->samples,        o->warmup,
-                               o->length,     o->top_k,         o->stop_count,     o->prompts != NULL};
+                               o->length,     o->top_k,         o->stop_count,     o->prompts != NULL,
+                               o->command,    o->weights,       o->side,           o->ignore_eos};
     Sha256 h = mgpu_sha256_begin();
     mgpu_sha256_add(&h, NUMBERS, sizeof NUMBERS);
     for (int i = 0; i < MGPU_MAX_SETTINGS; i++)
@@ -51,6 +52,7 @@ static uint64_t digest_options(const Options *o)
     mgpu_sha256_add(&h, &o->top_p, sizeof o->top_p);
     for (int i = 0; i < o->stop_count; i++)
         mgpu_sha256_add_text(&h, o->stops[i]);
+    mgpu_sha256_add_text(&h, o->only ? o->only : "");
     add_quantity(&h, o->validate);
     add_quantity(&h, o->save_every);
     add_quantity(&h, o->patience);
