@@ -80,7 +80,7 @@ static Digest identity(const Compiler *virtual, const char *home)
         for (int i = 0; i < COUNT(CHECKED_FLAGS); i++)
             mgpu_sha256_add_text(&h, CHECKED_FLAGS[i]);
     } else {
-        mgpu_sha256_add_text(&h, nvrtc_name());
+        nvrtc_identity(&h);
         add_headers(&h, home);
     }
     return mgpu_sha256_end(&h);

@@ -62,6 +62,16 @@ const char *nvrtc_name(void)
     return format("NVRTC %d.%d", version / 1000, version / 10 % 100);
 }
 
+static const char *const FLAGS[] = {"--std=c++17", "--device-as-default-execution-space", "--extra-device-vectorization",
+                                    "--ptxas-options=--warn-on-spills"};
+
+void nvrtc_identity(Sha256 *h)
+{
+    mgpu_sha256_add_text(h, nvrtc_name());
+    for (int i = 0; i < COUNT(FLAGS); i++)
+        mgpu_sha256_add_text(h, FLAGS[i]);
+}
+
 void nvrtc_check(const char *arch)
 {
     Nvrtc n = open_nvrtc();
@@ -117,8 +127,9 @@ int command_nvrtc(int argc, char **argv)
         fail(3, "%s cannot be read: %s", file, strerror(errno));
     Nvrtc n = open_nvrtc();
     void *program = NULL;
-    const char *options[] = {format("--gpu-architecture=%s", arch), format("--include-path=%s", argv[2]), "--std=c++17",
-                             "--device-as-default-execution-space", "--extra-device-vectorization", "--ptxas-options=--warn-on-spills"};
+    const char *options[2 + COUNT(FLAGS)] = {format("--gpu-architecture=%s", arch), format("--include-path=%s", argv[2])};
+    for (int i = 0; i < COUNT(FLAGS); i++)
+        options[2 + i] = FLAGS[i];
     int status = n.create(&program, text, file, 0, NULL, NULL);
     if (!status)
         status = n.compile(program, COUNT(options), options);

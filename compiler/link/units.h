@@ -147,6 +147,7 @@ Images make_images(const Program *, const char *home, const char *folder, Cache 
 const char *make_image(const char *text, const char *arch); /* compiles a source for mgpuc itself; NULL: errors */
 void images_text(const Images *, Text *);           /* a C source that includes the images */
 int nvrtc_version(void);                            /* 13000 is 13.0; exit 3 as below */
+void nvrtc_identity(Sha256 *); /* adds its version and the options that it gets */
 const char *nvrtc_name(void);                       /* "NVRTC 13.0"; exit 3, saying what to install, if there is none */
 void nvrtc_check(const char *arch);                 /* exit 2 if NVRTC does not know it, 3 if there is none */
 
