@@ -5,12 +5,19 @@
 #include "compiler/driver/plan.h"
 #include "compiler/plan/policy.h"
 
-static void add_row(Planning *p, const Policy *policy, Count devices, int64_t batch, bool weak)
+/* What a policy asks of graphs is done before kernels are made of them (driver/stages.c). */
+static bool has_usual_kernels(const Policy *policy)
+{
+    return policy->gradients == GRADIENTS_EXACT && policy->order != ORDER_STALE && !policy->forward;
+}
+
+static void add_row(Planning *p, KernelCache *usual, const Policy *policy, Count devices, int64_t batch, bool weak)
 {
     Options o = *p->options;
     Planning one = *p;
     o.policy = policy;
     one.options = &o;
+    one.kernels = has_usual_kernels(policy) ? usual : NULL;
     PlanRow row = plan_row(&one, devices, batch, weak, NULL);
     row.policy = policy;
     row.least_us = policy == PRESETS ? row.step_us : p->rows[p->row_count - 1].least_us;
@@ -19,14 +26,16 @@ static void add_row(Planning *p, const Policy *policy, Count devices, int64_t ba
 
 void plan_compare(Planning *p, Count devices, int64_t batch, bool weak)
 {
+    KernelCache *usual = kernel_cache_new();
     for (const Policy *policy = PRESETS; policy->name; policy++) {
         bool compared = !policy->forward && (!policy->split || p->options->split) && (policy->order != ORDER_STALE || p->may_be_stale) &&
                         (devices.nodes == 1 || policy_spans_nodes(policy)) && (p->options->shard == SHARD_NOTHING || policy_shards(policy));
         if (compared)
-            add_row(p, policy, devices, batch, weak);
+            add_row(p, usual, policy, devices, batch, weak);
     }
     if (strchr(p->options->policy->name, ',') && !p->options->policy->split) /* a preset with a changed policy */
-        add_row(p, p->options->policy, devices, batch, weak);
+        add_row(p, usual, p->options->policy, devices, batch, weak);
+    kernel_cache_free(usual);
 }
 
 static void print_row(const PlanRow *r, Text *t)

@@ -86,7 +86,10 @@ static double compute_factor(Planning *p, int64_t batch)
         return 1;
     if (p->factor_batch == batch)
         return p->factor;
+    KernelCache *kernels = p->kernels;
+    p->kernels = NULL; /* those of another batch */
     Made one = make(p, &ONE, 1, batch);
+    p->kernels = kernels;
     SimulationInput in = simulation_input(one.program, one.program->plans);
     double wanted = (double)batch / p->measured * 1e6, factor = 1;
     for (int round = 0; round < 4; round++) { /* other parts of the step do not change */
