@@ -27,6 +27,14 @@ const char *planned_architectures(const struct Machine *, bool any); /* NULL: no
  * GPUs, exit 3 if none is supported. */
 int gpus_found(const char **why);
 const char *architectures_found(void);
+/* arguments.c: The words of a command's own line that are no options, at most so many, NULL behind them; --help prints `help` and
+ * ends. An option sets a flag or a value; behind the last one is {NULL}. */
+typedef struct OwnOption {
+    const char *name;
+    bool *flag;
+    const char **value;
+} OwnOption;
+const char **own_words(const char *command, int argc, char **argv, const char *help, const OwnOption *, int most);
 int command_devices(int argc, char **argv);           /* mgpuc devices ... */
 int command_machines(int argc, char **argv);          /* machines.c: mgpuc machines ..., mgpuc probe ... */
 int command_probe(int argc, char **argv);

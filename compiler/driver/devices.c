@@ -35,13 +35,11 @@ const char *architectures_found(void)
 
 int command_devices(int argc, char **argv)
 {
-    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        puts("mgpuc devices: the devices of this machine, in the order of nvidia-smi, or those that CUDA_VISIBLE_DEVICES shows in its\n"
-             "order; nothing is started on them");
-        return 0;
-    }
-    if (argc > 0)
-        fail(2, "mgpuc devices takes no arguments; what is '%s'?", argv[0]);
+    own_words("devices", argc, argv,
+              "mgpuc devices: the devices of this machine, in the order of nvidia-smi, or those that CUDA_VISIBLE_DEVICES shows "
+              "in its\n"
+              "order; nothing is started on them",
+              NULL, 0);
     GpuList list;
     const char *why = mgpu_list_gpus(&list);
     for (int i = 0; !why && i < list.count; i++) {

@@ -190,28 +190,11 @@ static _Noreturn void unknown(const char *name, const Entries *all)
 
 int command_doc(int argc, char **argv)
 {
-    const char *words[2] = {NULL, NULL};
-    int count = 0;
     bool markdown = false;
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(HELP, stdout);
-            return 0;
-        }
-        if (strcmp(argv[i], "--") == 0)
-            continue;
-        if (strcmp(argv[i], "--markdown") == 0)
-            markdown = true;
-        else if (argv[i][0] == '-' && argv[i][1] == '-')
-            fail(2, "doc has no option %s%s; see mgpuc doc --help, and of programs ./PROGRAM --help", argv[i],
-                 did_you_mean(argv[i], (const char *const[]){"--markdown", "--help"}, 2));
-        else if (count < 2)
-            words[count++] = argv[i];
-        else
-            fail(2, "too many words: mgpuc doc NAME [FILE.net]");
-    }
-    bool only_file = count == 1 && words[0][1] && is_file_name(words[0]);
-    const char *name = only_file ? NULL : words[0], *file = only_file ? words[0] : words[1];
+    const OwnOption options[] = {{"--markdown", .flag = &markdown}, {NULL}};
+    const char **words = own_words("doc", argc, argv, HELP, options, 2), *last = words[0] ? words[1] : NULL;
+    bool only_file = words[0] && !last && words[0][1] && is_file_name(words[0]);
+    const char *name = only_file ? NULL : words[0], *file = only_file ? words[0] : last;
     Entries all = {0};
     if (file)
         file_entries(file, &all);

@@ -39,24 +39,11 @@ static void replace(const char *path, const Text *t)
 
 int command_fmt(int argc, char **argv)
 {
-    bool check = false, options = true;
-    const char **files = NULL;
+    bool check = false;
     int count = 0;
-    for (int i = 0; i < argc; i++) {
-        if (options && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
-            fputs(HELP, stdout);
-            return 0;
-        }
-        if (options && strcmp(argv[i], "--check") == 0)
-            check = true;
-        else if (options && strcmp(argv[i], "--") == 0)
-            options = false;
-        else if (options && argv[i][0] == '-' && argv[i][1])
-            fail(2, "fmt has no option %s%s; see mgpuc fmt --help", argv[i],
-                 did_you_mean(argv[i], (const char *const[]){"--check", "--help"}, 2));
-        else
-            APPEND(files, count, argv[i]);
-    }
+    const char **files = own_words("fmt", argc, argv, HELP, (const OwnOption[]){{"--check", .flag = &check}, {NULL}}, argc);
+    while (files[count])
+        count++;
     if (count == 0)
         fail(2, "no file was given: mgpuc fmt FILE.net ..., or - for standard input");
     bool changes = false;

@@ -20,14 +20,8 @@ static void check(const char *path)
 
 int command_lsp(int argc, char **argv)
 {
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(HELP, stdout);
-            return 0;
-        }
-        if (strcmp(argv[i], "--stdio") != 0) /* added by editors */
-            fail(2, "lsp takes no '%s'; see mgpuc lsp --help", argv[i]);
-    }
+    bool stdio; /* added by editors */
+    own_words("lsp", argc, argv, HELP, (const OwnOption[]){{"--stdio", .flag = &stdio}, {NULL}}, 0);
     setenv("MGPUC_PATIENCE", "0", 1);
     unsetenv("MGPUC_MACHINE");
     return lsp_serve(check);

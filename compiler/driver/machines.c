@@ -74,15 +74,14 @@ static int print_file(const char *name)
 
 int command_machines(int argc, char **argv)
 {
-    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        puts("mgpuc machines         the machines that --machine knows by name\n"
-             "mgpuc machines NAME    the file of one of them: mgpuc machines h100x8 > own.machine; change it; --machine own.machine");
-        return 0;
-    }
-    if (argc > 1)
-        fail(2, "mgpuc machines takes one name; what is '%s'?", argv[1]);
-    if (argc == 1)
-        return print_file(argv[0]);
+    const char **words =
+        own_words("machines", argc, argv,
+                  "mgpuc machines         the machines that --machine knows by name\n"
+                  "mgpuc machines NAME    the file of one of them: mgpuc machines h100x8 > own.machine; change it; --machine "
+                  "own.machine",
+                  NULL, 1);
+    if (words[0])
+        return print_file(words[0]);
     for (const MachineFile *f = MACHINE_FILES; f->name; f++) {
         const char *name = copy_text(f->name, strlen(f->name) - strlen(".machine"));
         const Machine *m = machine_named(name);
@@ -96,16 +95,14 @@ int command_machines(int argc, char **argv)
 int command_probe(int argc, char **argv)
 {
     const char *output = NULL;
-    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        puts("mgpuc probe [-o FILE]   measures this machine: its host (a few seconds; best while nothing else runs), its GPUs and the links between\n"
-             "                        them (less than 30 s in all), and writes a machine file, to FILE or to the terminal, for --machine FILE;\n"
-             "                        the cache keeps it for --machine here");
-        return 0;
-    }
-    if (argc == 2 && strcmp(argv[0], "-o") == 0)
-        output = argv[1];
-    else if (argc > 0)
-        fail(2, "mgpuc probe takes -o FILE and nothing else; what is '%s'?", argv[0]);
+    const OwnOption options[] = {{"-o", .value = &output}, {NULL}};
+    own_words("probe", argc, argv,
+              "mgpuc probe [-o FILE]   measures this machine: its host (a few seconds; best while nothing else runs), its GPUs "
+              "and the links between\n"
+              "                        them (less than 30 s in all), and writes a machine file, to FILE or to the terminal, for "
+              "--machine FILE;\n"
+              "                        the cache keeps it for --machine here",
+              options, 0);
     WholeFile file = {.f = stdout};
     ProbedKind gpus = PROBED_NONE;
     int error = output ? mgpu_check_whole(output) : 0; /* before seconds of measurement */

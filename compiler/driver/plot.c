@@ -17,35 +17,12 @@ static const char HELP[] =
     "  -o, --output FILE    an SVG file, which browsers show, light and dark\n"
     "  --over WHAT          steps (default), epochs or time";
 
-typedef struct Arguments { const char **files; int file_count; const char *output; Over over; } Arguments;
-
 static Over over_of(const char *text)
 {
     for (int i = 0; i < OVERS; i++)
         if (strcmp(text, mgpu_over_name[i]) == 0)
             return (Over)i;
     fail(2, "--over %s: steps, epochs or time is expected", text);
-}
-
-static Arguments arguments_of(int argc, char **argv)
-{
-    Arguments a = {0};
-    for (int i = 0; i < argc; i++) {
-        bool output = strcmp(argv[i], "-o") == 0 || strcmp(argv[i], "--output") == 0, over = strcmp(argv[i], "--over") == 0;
-        if ((output || over) && i + 1 == argc)
-            fail(2, "mgpuc plot: %s needs a value", argv[i]);
-        if (output)
-            a.output = argv[++i];
-        else if (over)
-            a.over = over_of(argv[++i]);
-        else if (argv[i][0] == '-' && argv[i][1])
-            fail(2, "mgpuc plot: unknown option %s; mgpuc plot --help shows all", argv[i]);
-        else
-            APPEND(a.files, a.file_count, argv[i]);
-    }
-    if (!a.file_count)
-        fail(2, "mgpuc plot: no log was given: mgpuc plot RUN.jsonl; ./train --log RUN.jsonl writes one");
-    return a;
 }
 
 static int plot_width(void)
@@ -71,27 +48,28 @@ static void write_svg(const Curves *c, const char *path, Sheet *s)
 int command_plot(int argc, char **argv)
 {
     enum { ROWS = 10 };
-    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        puts(HELP);
-        return 0;
-    }
-    Arguments a = arguments_of(argc, argv);
+    const char *output = NULL, *over = NULL;
+    const OwnOption options[] = {{"--output", .value = &output}, {"-o", .value = &output}, {"--over", .value = &over}, {NULL}};
+    const char **files = own_words("plot", argc, argv, HELP, options, argc);
+    Over axis = over ? over_of(over) : (Over)0;
+    if (!files[0])
+        fail(2, "mgpuc plot: no log was given: mgpuc plot RUN.jsonl; ./train --log RUN.jsonl writes one");
     RunLog **runs = NULL;
     Sheet sheet = {0};
     int count = 0;
-    for (int i = 0; i < a.file_count; i++) {
-        if (a.output)
-            check_apart(a.output, a.files[i]);
-        RunLog *run = mgpu_run_read(a.files[i], &sheet);
+    for (int i = 0; files[i]; i++) {
+        if (output)
+            check_apart(output, files[i]);
+        RunLog *run = mgpu_run_read(files[i], &sheet);
         APPEND(runs, count, run);
     }
-    Curves c = mgpu_curves_of(runs, count, a.over, &sheet);
-    if (a.output)
-        write_svg(&c, a.output, &sheet);
+    Curves c = mgpu_curves_of(runs, count, axis, &sheet);
+    if (output)
+        write_svg(&c, output, &sheet);
     char *text;
     size_t length;
     sheet.f = mgpu_begin_text(&text, &length);
-    for (int i = 0; !a.output && i < c.count; i++) {
+    for (int i = 0; !output && i < c.count; i++) {
         mgpu_plot_text(&c.plots[i], plot_width(), ROWS, &sheet);
         fputc('\n', sheet.f);
     }

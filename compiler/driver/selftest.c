@@ -6,6 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char HELP[] =
+    "mgpuc selftest [--seconds N] [--seed N] [--keep FILE.c]\n"
+    "                        compiles random kernels with the C compiler (CC) and its flags, runs them, and compares what they\n"
+    "                        compute with mgpuc's interpreter; tests the runtime library's matmuls, for each instruction set of\n"
+    "                        this processor, and its sums over devices. Status 1 where a number is wrong: the case and its\n"
+    "                        kernel are printed, and --keep writes the C of its kernels. 60 s; another seed makes other "
+    "kernels.\n"
+    "                        A short form tests each compiler before its first use (MGPUC_SELFTEST=off: none)";
+
 static double read_number(const char *option, const char *text, double most)
 {
     char *end;
@@ -18,26 +27,12 @@ static double read_number(const char *option, const char *text, double most)
 int command_selftest(int argc, char **argv)
 {
     SelfTest s = {.seconds = 60, .seed = 1};
-    for (int i = 0; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            puts("mgpuc selftest [--seconds N] [--seed N] [--keep FILE.c]\n"
-                 "                        compiles random kernels with the C compiler (CC) and its flags, runs them, and compares what they\n"
-                 "                        compute with mgpuc's interpreter; tests the runtime library's matmuls, for each instruction set of\n"
-                 "                        this processor, and its sums over devices. Status 1 where a number is wrong: the case and its\n"
-                 "                        kernel are printed, and --keep writes the C of its kernels. 60 s; another seed makes other kernels.\n"
-                 "                        A short form tests each compiler before its first use (MGPUC_SELFTEST=off: none)");
-            return 0;
-        }
-        if (strcmp(argv[i], "--seconds") == 0)
-            s.seconds = read_number(argv[i++], value, 1e6);
-        else if (strcmp(argv[i], "--seed") == 0)
-            s.seed = (uint64_t)read_number(argv[i++], value, 1e6);
-        else if (strcmp(argv[i], "--keep") == 0 && value)
-            s.keep = argv[++i];
-        else
-            fail(2, "mgpuc selftest takes --seconds N, --seed N and --keep FILE.c; what is '%s'?", argv[i]);
-    }
+    const char *seconds = NULL, *seed = NULL;
+    const OwnOption options[] = {
+        {"--seconds", .value = &seconds}, {"--seed", .value = &seed}, {"--keep", .value = &s.keep}, {NULL}};
+    own_words("selftest", argc, argv, HELP, options, 0);
+    s.seconds = seconds ? read_number("--seconds", seconds, 1e6) : s.seconds;
+    s.seed = seed ? (uint64_t)read_number("--seed", seed, 1e6) : s.seed;
     const char *cc = getenv("CC");
     return self_test(&s, cc ? cc : "");
 }

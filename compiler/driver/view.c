@@ -75,25 +75,10 @@ static Plans plans_of(const char *file)
 
 int command_diff(int argc, char **argv)
 {
-    const char *files[2], *phase = NULL;
-    int count = 0;
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            puts(DIFF_HELP);
-            return 0;
-        }
-        if (strcmp(argv[i], "--phase") == 0 && i + 1 < argc)
-            phase = argv[++i];
-        else if (strncmp(argv[i], "--phase=", 8) == 0)
-            phase = argv[i] + 8;
-        else if (argv[i][0] == '-')
-            fail(2, "unknown option %s; see mgpuc diff --help", argv[i]);
-        else if (count == 2)
-            fail(2, "mgpuc diff compares two schedules: mgpuc diff A.sched B.sched");
-        else
-            files[count++] = argv[i];
-    }
-    if (count < 2)
+    const char *phase = NULL;
+    const OwnOption options[] = {{"--phase", .value = &phase}, {NULL}};
+    const char **files = own_words("diff", argc, argv, DIFF_HELP, options, 2);
+    if (!files[0] || !files[1])
         fail(2, "mgpuc diff compares two schedules: mgpuc diff A.sched B.sched");
     Plans a = plans_of(files[0]), b = plans_of(files[1]);
     bool one = a.count == 1 && b.count == 1, any = false;
