@@ -56,7 +56,7 @@ static void lower_plain(Lowering *l, const Node *n, const char *kind)
         y = unary(l, kind, in[0]);
     else
         y = n->inputs == 3 ? where_of(l, in[0], in[1], in[2]) : binary_of(l, kind, carried(l, n->dtype), in[0], in[1]);
-    bool arithmetic = n->op == OP_ADD || n->op == OP_SUB || n->op == OP_MUL || n->op == OP_BIT_NOT;
+    bool arithmetic = n->op == OP_ADD || n->op == OP_SUB || n->op == OP_MUL || n->op == OP_BIT_NOT || n->op == OP_ABS;
     set_lowered(l, n, arithmetic ? wrapped(l, y, n->dtype) : y, first);
 }
 
@@ -91,11 +91,20 @@ static const Value *divisor(Lowering *l, const Value *b, const Value **none)
     return where_of(l, *none, scalar_of(l, 1, b->dtype), b);
 }
 
+/* Returns 1 where the divisor is -1, and where. ONNX Runtime ends when it divides the least number of the type by -1. */
+static const Value *without_minus_one(Lowering *l, const Value *b, const Value **minus)
+{
+    *minus = compare(l, "Equal", b, -1);
+    return where_of(l, *minus, scalar_of(l, 1, b->dtype), b);
+}
+
 /* a - b floor(a / b); ONNX has an operation only for whole numbers. The result for these is 0 where b is 0. */
 static void lower_mod(Lowering *l, const Node *n)
 {
     bool first = any_first(l, n);
-    const Value *a = operand(l, n->in[0], first), *b = operand(l, n->in[1], first), *none;
+    const Value *a = operand(l, n->in[0], first), *b = operand(l, n->in[1], first), *none, *minus;
+    if (is_whole(n) && !l->torch && (n->dtype == I32 || n->dtype == I64) && !b->data)
+        b = without_minus_one(l, b, &minus);
     if (is_whole(n))
         set_lowered(l, n, binary(l, "Mod", a, divisor(l, b, &none)), first);
     else if (l->torch)
@@ -104,14 +113,19 @@ static void lower_mod(Lowering *l, const Node *n)
         set_lowered(l, n, binary(l, "Sub", a, binary(l, "Mul", b, unary(l, "Floor", binary(l, "Div", a, b)))), first);
 }
 
-/* floor(a / b) of whole numbers. ONNX rounds towards 0, and a - a % b may exceed 32 bits. */
-static const Value *floor_quotient(Lowering *l, const Value *a, const Value *b)
+/* floor(a / b) of whole numbers. ONNX rounds towards 0, and a - a % b may exceed 32 bits; of 64 bits it is not computed. */
+static const Value *floor_quotient(Lowering *l, const Value *a, const Value *b, Dtype of)
 {
     if (l->torch)
         return binary(l, "Div", a, b);
     Dtype t = b->dtype;
     a = cast(l, a, I64), b = cast(l, b, I64);
-    return cast(l, binary(l, "Div", binary(l, "Sub", a, binary(l, "Mod", a, b)), b), t);
+    if (of != I64)
+        return cast(l, binary(l, "Div", binary(l, "Sub", a, binary(l, "Mod", a, b)), b), t);
+    const Value *minus, *by = without_minus_one(l, b, &minus), *exact = compare(l, "Equal", binary(l, "Mod", a, by), 0);
+    const Value *below = compare(l, "Less", a, 0), *above = binary(l, "Equal", below, compare(l, "Less", by, 0));
+    const Value *q = binary(l, "Sub", binary(l, "Div", a, by), cast(l, unary(l, "Not", binary(l, "Or", exact, above)), I64));
+    return where_of(l, minus, binary(l, "Sub", scalar_of(l, 0, I64), a), q);
 }
 
 /* The result is 0 where b is 0. */
@@ -121,7 +135,7 @@ static void lower_quotient(Lowering *l, const Node *n)
     const Value *a = operand(l, n->in[0], first), *b = operand(l, n->in[1], first), *none, *q;
     Dtype t = b->dtype;
     b = divisor(l, b, &none);
-    q = floor_quotient(l, a, b);
+    q = floor_quotient(l, a, b, n->dtype);
     set_lowered(l, n, none ? where_of(l, none, scalar_of(l, 0, t), q) : q, first);
 }
 
@@ -139,7 +153,7 @@ static void lower_shift(Lowering *l, const Node *n)
     const Value *known = from_0_to(l, by, count - 1), *at = where_of(l, known, by, scalar_of(l, 0, by->dtype)),
                 *power = EMIT(l, "Gather", t, extents_of(at), constant_of(l, powers, t, (Extents){1, {count}}), at);
     attribute(l, "axis", 0);
-    const Value *y = left ? binary(l, "Mul", a, power) : floor_quotient(l, a, power), *rest = scalar_of(l, 0, t);
+    const Value *y = left ? binary(l, "Mul", a, power) : floor_quotient(l, a, power, I32), *rest = scalar_of(l, 0, t);
     if (sign && !left) {
         const Value *below = compare(l, "Less", a, 0);
         rest = where_of(l, below, scalar_of(l, -1, t), rest);
@@ -255,7 +269,7 @@ static void lower_cumsum(Lowering *l, const Node *n)
     double axis = (double)(n->ints[0] + n->in[0]->sharded);
     const Value *y = EMIT(l, "CumSum", x->dtype, extents_of(x), x, scalar_of(l, axis, I64));
     attribute(l, "reverse", n->ints[1]);
-    set_lowered(l, n, y, false);
+    set_lowered(l, n, wrapped(l, y, n->dtype), false);
 }
 
 /* ---- leaves */

@@ -4,6 +4,7 @@
  * row: a warp if rows are short, else a block. If neighbouring rows are contiguous, a block sums several of them side by side. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/phase.h"
+#include "compiler/loops/lower.h"
 #include "compiler/target/cuda/tiles.h"
 
 enum {
@@ -13,8 +14,6 @@ enum {
 };
 
 static const char *const TYPE_NAME[] = {"BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"};
-static const char *const C_TYPE[] = {"uint8_t", "uint8_t", "int8_t", "uint16_t", "int16_t", "uint32_t",
-                                     "int32_t", "int64_t", "mgpu_f16", "mgpu_bf16", "float", "double"};
 
 static int64_t power_of_2(int64_t least)
 {
@@ -108,10 +107,10 @@ static void print_parameters(const Rows *plan, const mgpu_rows_tiles *s, const c
 {
     const mgpu_rows *t = rows_table(plan);
     bool both = t->values >= 0 && t->places >= 0, first = t->values >= 0 && (!both || t->values < t->places);
-    const char *values = format("%s *%s%s, ", C_TYPE[t->type], qualifier, rows_are_sums(plan) ? "sums" : "values");
+    const char *values = format("%s *%s%s, ", element_type(t->type), qualifier, rows_are_sums(plan) ? "sums" : "values");
     const char *places = format("int32_t *%splaces, ", qualifier);
     uint8_t stored = t->half == MGPU_HALF_BF16 ? MGPU_BF16 : t->half == MGPU_HALF_F16 ? MGPU_F16 : t->type;
-    text_add(text, "const %s *%sx, %s%s", C_TYPE[stored], qualifier, first ? values : places, both ? first ? places : values : "");
+    text_add(text, "const %s *%sx, %s%s", element_type(stored), qualifier, first ? values : places, both ? first ? places : values : "");
     if (s->in_workspace)
         text_add(text, "char *%swork, ", qualifier);
 }

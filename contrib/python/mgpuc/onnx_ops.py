@@ -67,11 +67,16 @@ def _(g, n):
         return node(g, "div", x, y)
     if n.dtype.kind == "u":
         return in_range(g, "floor_divide", x, y, n.dtype)
-    a, b = (v if v.val.dtype.itemsize > 2 else cast(g, v, "int32") for v in (x, y))  # towards zero
-    down = node(g, "floor_divide", node(g, "abs", a), node(g, "abs", b))
-    up = node(g, "neg", down)
+    a, b = (v if v.val.dtype.itemsize > 2 else cast(g, v, "int32") for v in (x, y))
+    down, rest = node(g, "floor_divide", a, b), node(g, "remainder", a, b)
+    return cast(g, towards_zero(g, a, b, rest, node(g, "add", down, 1), down), n.dtype)
+
+
+def towards_zero(g, a, b, rest, then, other):
+    """`then` where a / b is rounded towards zero upwards, `other` elsewhere; the least number has no absolute value."""
     same = node(g, "eq", node(g, "lt", a, 0, dtype=bool), node(g, "lt", b, 0, dtype=bool), dtype=bool)
-    return cast(g, node(g, "where", same, down, up, names=("condition", "self", "other"), dtype=a.val.dtype), n.dtype)
+    exact = node(g, "eq", node(g, "where", same, 0, rest, names=("condition", "self", "other"), dtype=a.val.dtype), 0, dtype=bool)
+    return node(g, "where", exact, other, then, names=("condition", "self", "other"), dtype=a.val.dtype)
 
 
 @op("Mod")
@@ -82,6 +87,9 @@ def _(g, n):
             raise n.unsupported("of fractions without fmod has no counterpart")
         return in_range(g, "remainder", x, y, n.dtype)
     a, b = (v if is_float(v.val.dtype) or v.val.dtype.itemsize > 2 else cast(g, v, "int32") for v in (x, y))
+    if not is_float(n.dtype):
+        rest = node(g, "remainder", a, b)
+        return cast(g, towards_zero(g, a, b, rest, node(g, "sub", rest, b), rest), n.dtype)
     rest = node(g, "remainder", node(g, "abs", a), node(g, "abs", b))  # with the sign of x
     return cast(g, node(g, "where", node(g, "lt", a, 0, dtype=bool), node(g, "neg", rest), rest, names=("condition", "self", "other"), dtype=a.val.dtype), n.dtype)
 
