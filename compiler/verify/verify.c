@@ -233,6 +233,8 @@ static const char *check_access(const At *at, const ScheduledOp *op, const Acces
     if (a->begin < 0 || a->begin > a->end || a->end > b->bytes)
         return bad(at, "d%d.%s %s %s [%lld, %lld), which has %lld bytes", at->d, op->id, does, b->name, (long long)a->begin,
                    (long long)a->end, (long long)b->bytes);
+    if (a->slot < -b->slots || a->slot > b->slots)
+        return bad(at, "d%d.%s %s %s@%+d, which has %d slot%s", at->d, op->id, does, b->name, a->slot, b->slots, b->slots == 1 ? "" : "s");
     unsigned may = write ? VERB_RULES[op->verb].writes : VERB_RULES[op->verb].reads;
     if (!(may >> b->kind & 1))
         return bad(at, "d%d.%s %s %s: %s is not for a %s buffer", at->d, op->id, does, b->name, VERB_NAME[op->verb],
@@ -290,6 +292,8 @@ static const char *check_upload(const At *at, const ScheduledOp *op)
  * for operations of this step. */
 static const char *check_report(const At *at, const ScheduledOp *op)
 {
+    if (op->read_count != 1)
+        return bad(at, "d%d.%s reads %d ranges: what the host takes is one", at->d, op->id, op->read_count);
     for (int i = 0; i < op->read_count; i++) {
         const char *name = at->device->buffers[op->reads[i].buffer].name;
         int slot = op->reads[i].slot;

@@ -19,7 +19,7 @@
 
 static const uint64_t MAGIC = 0x316867696d67706dull; /* "mpgmigh1", as bytes that no text of ours contains */
 enum { BODY_BYTES = 1, PACKED_BYTES, TABLES, SHA256, HEAD = SHA256 + 4 }; /* the words of an image */
-enum { LAYOUT = 1, MOST_RATIO = 1040 }; /* a version of what the tables do not describe; the highest ratio of zlib */
+enum { LAYOUT = 2, MOST_RATIO = 1040 }; /* a version of what the tables do not describe; the highest ratio of zlib */
 
 typedef struct Bytes {
     uint8_t *data;
@@ -192,7 +192,6 @@ static void members(Image *i, CollectiveRecord *c)
         c->ops = i->memory->allocate(i->memory->memory, (size_t)(devices + 1) * sizeof *c->ops);
     for (int d = 0; d < devices; d++)
         c->ops[d] = (int)ranged(i, c->ops[d], -1, 0, i->phase->devices[d].op_count - 1);
-    c->lane = (uint8_t)number_below(i, c->lane, LANES);
 }
 
 static void parties(Image *i, mgpu_parties *p)
@@ -395,8 +394,11 @@ static void check_phase(const Image *i, const PhaseSchedule *p)
     for (int d = 0; d < i->schedule->devices; d++)
         for (int k = 0; p->devices[d].as == d && k < p->devices[d].op_count; k++) {
             const ScheduledOp *op = &p->devices[d].ops[k];
-            if (op->verb == VERB_TRANSFER && (op->target < 0 || op->target >= p->collective_count))
+            if (op->verb != VERB_TRANSFER)
+                continue;
+            if (op->target < 0 || op->target >= p->collective_count)
                 damaged(i);
+            p->collectives[op->target].lane = op->lane;
         }
 }
 
