@@ -6,7 +6,7 @@
 #include "runtime/base/options.h"
 #include "runtime/data/sets.h"
 
-/* ---- engine.c, lane.c, ahead.c: devices, lanes and the execution of a plan. check.c: checks that the plan is well formed. */
+/* ---- engine.c, lane.c, ahead.c: devices, lanes and the execution of a plan. check.c: checks that the plan fits the program. */
 enum { MGPU_RING = 8, MGPU_TIMED = 4 }; /* records of steps that are kept; one step in MGPU_TIMED is timed */
 typedef struct StepTimes {              /* times of one device in one step, in nanoseconds */
     /* Lane comp at work, waiting for lane copy, waiting for transfers. Of asynchronous devices: only in steps that are `timed`,
