@@ -1,9 +1,8 @@
 /* loops.c: the loops of a nest, and what is computed in which of them.
  *
- * In each loop is first what is new there: an expression is in the outermost loop in which all that it depends on
- * is known; it gets a name if it is used twice or in a deeper loop, else it is written where it is used.
- * On hosts the innermost loop is one of vectors where it has such a form (loops/vector.h), else serial. The axis that the workers divide runs
- * over a part. */
+ * In each loop is first what is new there: an expression is in the outermost loop in which all that it depends on is known; it
+ * gets a name if it is used twice or in a deeper loop, else it is written where it is used. On hosts the innermost loop is one
+ * of vectors where it has such a form (loops/vector.h), else serial. The axis that the workers divide runs over a part. */
 #include "compiler/loops/lower.h"
 #include "compiler/loops/vector.h"
 #include "runtime/abi/mgpu.h"

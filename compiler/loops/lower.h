@@ -92,7 +92,8 @@ const Term *loop_from(const Lowering *, int axis);        /* where the loop over
 const Term *loop_to(const Lowering *, int axis);
 void declare_part(Lowering *);                            /* declares the part of the axis that the thread takes */
 const Term *lane_term(const Lowering *, int axis);        /* columns: the place in the tile */
-/* the loops p->loop[from ...], with what each needs; vector_pass >= 0: the innermost may be one of vectors, with the reductions of that pass */
+/* the loops p->loop[from ...], with what each needs; vector_pass >= 0: the innermost may be one of vectors, with the reductions
+ * of that pass */
 void open_loops(Lowering *, int from, int pass, bool tile, int vector_pass);
 void close_loops(Lowering *, int from);
 void close_innermost(Lowering *);

@@ -384,7 +384,7 @@ static const Term *sum_part(Lowering *p, const Expr *e, bool varying)
         if (varying ? !varies_here : varies_here && !steps)
             continue;
         const Term *factor = term_whole(e->factor[i]);
-        const Term *x = !varying ? shown(p, in) : steps ? CALL(plain_word(p, "count_i32"), term_word("0"), factor) : whole_index(p, in);
+        const Term *x = !varying ? shown(p, in) : steps ? counted(p, term_word("0"), e->factor[i]) : whole_index(p, in);
         if (e->factor[i] != 1 && !(varying && steps))
             x = varying ? term_binary(LEVEL_PRODUCT, x, "*", term_cast("int32_t", factor)) : term_times(factor, x);
         sum = sum ? term_add(sum, x) : x;
@@ -735,8 +735,10 @@ void vector_accumulate(Lowering *p, const Reduction *r, const Term *name, const 
         return;
     }
     if (r->kind == REDUCE_ARGMAX) {
-        const Term *best = term_add(best_name(name), element->in[1]), *place = element_pointer(element), *v = operand(p, r->value);
-        const Term *most = vector_of_array(p, held, best), *beats = CALL(vector_word(p, "beats", type), v, most);
+        const Term *best = term_add(best_name(name), element->in[1]), *place = element_pointer(element);
+        const Term *v = operand(p, r->value);
+        const Term *most = vector_of_array(p, held, best);
+        const Term *beats = CALL(vector_word(p, "beats", type), v, most);
         vector_keep(p, r->dtype, place,
                     CALL(vector_word(p, "select", LANE_I32), beats, operand(p, r->place), vector_of_array(p, r->dtype, place)));
         vector_keep(p, held, best, CALL(vector_word(p, "larger", type), most, v));

@@ -27,7 +27,8 @@ void open_vector_loop(Lowering *, int axis, int bytes, const Term *from, const T
 void close_vector_loop(Lowering *);                                             /* and what remains */
 const Term *vector_sum(const Lowering *, const Reduction *, const Term *lanes); /* of all lanes, or their largest */
 LaneType accumulator_type(const Reduction *);
-/* A multiply-add, where a product is added that nothing else needs; NULL: it is none. Of a sum or difference, or of an accumulator. */
+/* A multiply-add, where a product is added that nothing else needs; NULL: it is none. Of a sum or difference, or of an
+ * accumulator. */
 const Term *multiply_add(Lowering *, const Expr *);
 const Term *accumulated_product(Lowering *, const Reduction *, const Term *own);
 #endif

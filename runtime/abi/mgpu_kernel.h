@@ -216,8 +216,8 @@ MGPU_RANDOM_ROW(mgpu_rand_row, double, f64)
         row(numbers, MGPU_LANES##suffix, key, element, sample, step);                                                     \
         return mgpu_load_##lanes##suffix(numbers, MGPU_LANES##suffix);                                                    \
     }                                                                                                                     \
-    MGPU_OPTIONAL mgpu_##lanes##suffix mgpu_rand_apart_##lanes##suffix(uint64_t key, uint64_t element, int64_t apart, uint64_t sample, \
-                                                                       int64_t samples_apart, uint64_t step)              \
+    MGPU_OPTIONAL mgpu_##lanes##suffix mgpu_rand_apart_##lanes##suffix(uint64_t key, uint64_t element, int64_t apart,          \
+                                                                       uint64_t sample, int64_t samples_apart, uint64_t step) \
     {                                                                                                                     \
         type numbers[MGPU_LANES##suffix];                                                                                 \
         for (int k = 0; k < MGPU_LANES##suffix; k++)                                                                      \

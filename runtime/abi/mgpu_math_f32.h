@@ -4,9 +4,10 @@
  *   R, U, B           types: float, its bits, what comparisons give
  *   NAME(exp)         the function's name
  *   K(c)              a constant; MADD(a, b, c) a b + c; SELECT(b, x, y), LESS(x, y), EQUAL(x, y), ABS(x)
- *   SIGNED(x, s)      |x| with the sign of s
+ *   AND, OR, NOT      of what comparisons give
+ *   SIGNED(x, s)      |x| with the sign of s; BELOW_0(x): it has a sign
  *   BITS(x), REAL(u)  bits of a float, and back; SHIFTED(u) as a signed number divided by 2^23, TO_REAL of which is a float
- *   D, I              double, a whole number; K_D, LESS_D, SELECT_D as above, TO_D, OF_D, WHOLE_D convert, BIT(i, bit) is one of it;
+ *   D, I              double, a whole number; K_D, LESS_D ... as above; TO_D, OF_D, WHOLE_D convert, BIT(i, bit) is one of it;
  *                     without D there are no functions that compute in double
  *
  * Polynomials are minimax fits; the reductions are those of Cody and Waite,
@@ -96,8 +97,8 @@ MGPU_FUNCTION R NAME(log1p)(R x)
     return SELECT(LESS(ABS(x), K(1e-30f)), x, y);
 }
 
-/* 1 / (1 + e^-x), with all its bits also where it is near 0: with e = e^-|x| = 2^k e^r, 1 / (1 + e) or e / (1 + e). 2^(k + 64), as e
- * may be denormal. */
+/* 1 / (1 + e^-x), with all its bits also where it is near 0: with e = e^-|x| = 2^k e^r, 1 / (1 + e) or e / (1 + e). 2^(k +
+ * 64), as e may be denormal. */
 MGPU_FUNCTION R NAME(logistic)(R x)
 {
     B below = LESS(x, K(0.0f));
@@ -170,15 +171,16 @@ MGPU_FUNCTION R NAME(erf)(R x)
 /* ---- sine and cosine */
 
 #ifdef D
-/* x - k pi / 2 of a finite x, in double, after Payne & Hanek, "Radian Reduction for Trigonometric Functions" (1983): where x is a
- * whole number of 2^s, it is x 2^-s (2^s 2 / pi mod 4) quarters and some turns; s is 0, 26, 52 or 78. The factor has two parts of 29
- * bits, whose products with x are exact, and a rest; the turns in a product are dropped. */
+/* x - k pi / 2 of a finite x, in double, after Payne & Hanek, "Radian Reduction for Trigonometric Functions" (1983): where x
+ * is a whole number of 2^s, it is x 2^-s (2^s 2 / pi mod 4) quarters and some turns; s is 0, 26, 52 or 78. The factor has two
+ * parts of 29 bits, whose products with x are exact, and a rest; the turns in a product are dropped. */
 MGPU_FUNCTION R NAME(quarter)(R x, I *quarter)
 {
     const double magic = 6755399441055744.0; /* whole numbers in the last bits */
     D wide = TO_D(x), a = TO_D(ABS(x));
     B b1 = LESS_D(a, K_D(0x1p50)), b2 = LESS_D(a, K_D(0x1p76)), b3 = LESS_D(a, K_D(0x1p102));
-    D high = SELECT_D(b1, K_D(0x1.45f306cp-1), K_D(0x1.b939104p-26)), middle = SELECT_D(b1, K_D(0x1.c9c882ap-29), K_D(0x1.4a7f09dp-54));
+    D high = SELECT_D(b1, K_D(0x1.45f306cp-1), K_D(0x1.b939104p-26));
+    D middle = SELECT_D(b1, K_D(0x1.c9c882ap-29), K_D(0x1.4a7f09dp-54));
     D low = SELECT_D(b1, K_D(0x1.4fe13abe8fa9ap-59), K_D(0x1.7d1f534ddc0dbp-84));
     high = SELECT_D(b2, high, K_D(0x1.529fc26p-52)), middle = SELECT_D(b2, middle, K_D(0x1.57d1f53p-80));
     low = SELECT_D(b2, low, K_D(0x1.377036d8a5665p-110));
@@ -293,7 +295,8 @@ MGPU_FUNCTION R NAME(pow)(R x, R y)
     R safe_y = SELECT(LESS(K(1e30f), y), K(1e30f), SELECT(LESS(y, K(-1e30f)), K(-1e30f), y));
     R r = NAME(exp2_wide)(TO_D(SELECT(plain, safe_y, zero)) * NAME(log2_wide)(SELECT(plain, a, one)));
     B none = EQUAL(a, zero), large = LESS(one, a);
-    R at_end = SELECT(none, SELECT(LESS(y, zero), infinity, zero), SELECT(LESS(y, zero), zero, infinity)); /* not to the power of 0 */
+    B shrinking = LESS(y, zero);
+    R at_end = SELECT(none, SELECT(shrinking, infinity, zero), SELECT(shrinking, zero, infinity)); /* not to the power of 0 */
     R far = SELECT(large, SELECT(growing, infinity, zero), SELECT(growing, zero, infinity)); /* to a power of +-inf */
     r = SELECT(OR(none, EQUAL(a, infinity)), at_end, r);
     r = SELECT(EQUAL(b, infinity), SELECT(EQUAL(a, one), one, far), r);

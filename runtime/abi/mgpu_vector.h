@@ -1,5 +1,5 @@
-/* mgpu_vector.h: vectors in emitted kernels. The compiler of kernels prints loops as vectors itself, so that nothing depends on a C
- * compiler's vectorizer. The number of lanes is that of the processor's registers:
+/* mgpu_vector.h: vectors in emitted kernels. The compiler of kernels prints loops as vectors itself, so that nothing depends on a
+ * C compiler's vectorizer. The number of lanes is that of the processor's registers:
  *
  *   mgpu_..._n  narrow: lanes of 4 bytes fill a register (f32, i32, u32)
  *   mgpu_..._w  wide: lanes of 8 bytes do (f64, i64); there are half as many, and those of 4 bytes fill half a register
@@ -35,25 +35,25 @@ MGPU_FUNCTION int mgpu_lanes(int64_t left, int lanes) { return left < lanes ? (i
 
 #if MGPU_VECTOR_BYTES == 4
 enum { MGPU_LANES_n = 1, MGPU_LANES_w = 1 };
-#define MGPU_V(name) mgpu_##name##_n
+#define V(name) mgpu_##name##_n
 #define T(name) mgpu_##name##_n
 #define MGPU_WIDE 0
 #include "mgpu_vector_one.h"
 #include "mgpu_vector_functions.h"
-#define MGPU_V(name) mgpu_##name##_w
+#define V(name) mgpu_##name##_w
 #define T(name) mgpu_##name##_w
 #define MGPU_WIDE 1
 #include "mgpu_vector_one.h"
 #include "mgpu_vector_functions.h"
 #else
 enum { MGPU_LANES_n = MGPU_VECTOR_BYTES / 4, MGPU_LANES_w = MGPU_VECTOR_BYTES / 8 };
-#define MGPU_V(name) mgpu_##name##_n
+#define V(name) mgpu_##name##_n
 #define T(name) mgpu_##name##_n
 #define MGPU_WIDE 0
 #define MGPU_LANES (MGPU_VECTOR_BYTES / 4)
 #include "mgpu_vector_lanes.h"
 #include "mgpu_vector_functions.h"
-#define MGPU_V(name) mgpu_##name##_w
+#define V(name) mgpu_##name##_w
 #define T(name) mgpu_##name##_w
 #define MGPU_WIDE 1
 #define MGPU_LANES (MGPU_VECTOR_BYTES / 8)

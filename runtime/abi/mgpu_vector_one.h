@@ -1,20 +1,19 @@
-/* mgpu_vector_one.h: vectors of one lane (mgpu_vector.h), for compilers that have no others and for those that do not optimise. */
+/* mgpu_vector_one.h: vectors of one lane (mgpu_vector.h), for compilers that have no others and for those that do not
+ * optimise. */
 #define MGPU_KNOWN(lanes) ((void)lanes, true)
 typedef bool T(mask);
 #define MGPU_ONE(type, element)                                                                                            \
     typedef element T(type);                                                                                               \
-    static inline T(type) MGPU_V(all_##type)(element a) { return a; }                                                      \
-    static inline T(mask) MGPU_V(eq_##type)(T(type) a, T(type) b) { return a == b; }                                       \
-    static inline T(mask) MGPU_V(ne_##type)(T(type) a, T(type) b) { return a != b; }                                       \
-    static inline T(mask) MGPU_V(lt_##type)(T(type) a, T(type) b) { return a < b; }                                        \
-    static inline T(mask) MGPU_V(le_##type)(T(type) a, T(type) b) { return a <= b; }                                       \
-    static inline T(mask) MGPU_V(gt_##type)(T(type) a, T(type) b) { return a > b; }                                        \
-    static inline T(mask) MGPU_V(ge_##type)(T(type) a, T(type) b) { return a >= b; }                                       \
-    static inline T(type) MGPU_V(select_##type)(T(mask) m, T(type) a, T(type) b) { return m ? a : b; }                     \
-    static inline T(type) MGPU_V(load_##type)(const element *from, int lanes) { return (void)lanes, *from; }               \
-    static inline T(type) MGPU_V(load_where_##type)(const element *from, T(mask) m) { return m ? *from : (element)0; }     \
-    static inline void MGPU_V(store_##type)(element *to, T(type) v, int lanes) { (void)lanes, *to = v; }                   \
-    static inline void MGPU_V(store_where_##type)(element *to, T(type) v, T(mask) m)                                       \
+    static inline T(type) V(all_##type)(element a) { return a; }                                                      \
+    static inline T(mask) V(eq_##type)(T(type) a, T(type) b) { return a == b; }                                       \
+    static inline T(mask) V(ne_##type)(T(type) a, T(type) b) { return a != b; }                                       \
+    static inline T(mask) V(lt_##type)(T(type) a, T(type) b) { return a < b; }                                        \
+    static inline T(mask) V(le_##type)(T(type) a, T(type) b) { return a <= b; }                                       \
+    static inline T(type) V(select_##type)(T(mask) m, T(type) a, T(type) b) { return m ? a : b; }                     \
+    static inline T(type) V(load_##type)(const element *from, int lanes) { return (void)lanes, *from; }               \
+    static inline T(type) V(load_where_##type)(const element *from, T(mask) m) { return m ? *from : (element)0; }     \
+    static inline void V(store_##type)(element *to, T(type) v, int lanes) { (void)lanes, *to = v; }                   \
+    static inline void V(store_where_##type)(element *to, T(type) v, T(mask) m)                                       \
     {                                                                                                                      \
         if (m)                                                                                                             \
             *to = v;                                                                                                       \
@@ -23,32 +22,30 @@ MGPU_ONE(f32, float)
 MGPU_ONE(i32, int32_t)
 MGPU_ONE(u32, uint32_t)
 MGPU_ONE(bytes_1, uint8_t)
-MGPU_ONE(signed_1, int8_t)
 MGPU_ONE(bytes_2, uint16_t)
-MGPU_ONE(signed_2, int16_t)
 #if MGPU_WIDE
 MGPU_ONE(f64, double)
 MGPU_ONE(i64, int64_t)
 #endif
 #undef MGPU_ONE
-static inline T(i32) MGPU_V(count_i32)(int64_t from, int64_t step) { return (void)step, (int32_t)from; }
-static inline T(mask) MGPU_V(all_mask)(bool a) { return a; }
-static inline T(mask) MGPU_V(first)(int lanes) { return lanes > 0; }
-static inline T(mask) MGPU_V(not)(T(mask) a) { return !a; }
-static inline T(mask) MGPU_V(and)(T(mask) a, T(mask) b) { return a & b; }
-static inline T(mask) MGPU_V(or)(T(mask) a, T(mask) b) { return a | b; }
-static inline T(mask) MGPU_V(eq_mask)(T(mask) a, T(mask) b) { return a == b; }
-static inline bool MGPU_V(lane)(T(mask) a, int lane) { return (void)lane, a; }
-static inline void MGPU_V(add_to_f64)(double *sum, T(f32) v, int lanes) { (void)lanes, *sum += v; }
-static inline T(mask) MGPU_V(select_mask)(T(mask) m, T(mask) a, T(mask) b) { return m ? a : b; }
-static inline T(f32) MGPU_V(fma_f32)(T(f32) a, T(f32) b, T(f32) c) { return mgpu_fmaf(a, b, c); }
-static inline T(f32) MGPU_V(sqrt_f32)(T(f32) a) { return sqrtf(a); }
+static inline T(i32) V(count_i32)(int64_t from, int64_t step) { return (void)step, (int32_t)from; }
+static inline T(mask) V(all_mask)(bool a) { return a; }
+static inline T(mask) V(first)(int lanes) { return lanes > 0; }
+static inline T(mask) V(not)(T(mask) a) { return !a; }
+static inline T(mask) V(and)(T(mask) a, T(mask) b) { return a & b; }
+static inline T(mask) V(or)(T(mask) a, T(mask) b) { return a | b; }
+static inline T(mask) V(eq_mask)(T(mask) a, T(mask) b) { return a == b; }
+static inline bool V(lane)(T(mask) a, int lane) { return (void)lane, a; }
+static inline void V(add_to_f64)(double *sum, T(f32) v, int lanes) { (void)lanes, *sum += v; }
+static inline T(mask) V(select_mask)(T(mask) m, T(mask) a, T(mask) b) { return m ? a : b; }
+static inline T(f32) V(fma_f32)(T(f32) a, T(f32) b, T(f32) c) { return mgpu_fmaf(a, b, c); }
+static inline T(f32) V(sqrt_f32)(T(f32) a) { return sqrtf(a); }
 #if MGPU_WIDE
-static inline T(f64) MGPU_V(fma_f64)(T(f64) a, T(f64) b, T(f64) c) { return mgpu_fma_double(a, b, c); }
-static inline T(f64) MGPU_V(sqrt_f64)(T(f64) a) { return sqrt(a); }
+static inline T(f64) V(fma_f64)(T(f64) a, T(f64) b, T(f64) c) { return mgpu_fma_double(a, b, c); }
+static inline T(f64) V(sqrt_f64)(T(f64) a) { return sqrt(a); }
 #endif
 #define MGPU_CONVERT(to, from) \
-    static inline T(to) MGPU_V(to##_of_##from)(T(from) v) { return (T(to))v; }
+    static inline T(to) V(to##_of_##from)(T(from) v) { return (T(to))v; }
 MGPU_CONVERT(f32, i32)
 MGPU_CONVERT(f32, u32)
 MGPU_CONVERT(i32, f32)
@@ -68,40 +65,40 @@ MGPU_CONVERT(i32, i64)
 MGPU_CONVERT(u32, i64)
 #endif
 #undef MGPU_CONVERT
-static inline T(u32) MGPU_V(bits_of)(T(f32) v) { return mgpu_bits_of(v); }
-static inline T(f32) MGPU_V(float_of)(T(u32) v) { return mgpu_float_of(v); }
+static inline T(u32) V(bits_of)(T(f32) v) { return mgpu_bits_of(v); }
+static inline T(f32) V(float_of)(T(u32) v) { return mgpu_float_of(v); }
 #if MGPU_WIDE
-static inline T(i64) MGPU_V(bits_of_f64)(T(f64) v) { return (T(i64))mgpu_bits_of_double(v); }
-static inline T(f64) MGPU_V(f64_of_bits)(T(i64) v) { return mgpu_double_of((uint64_t)v); }
+static inline T(i64) V(bits_of_f64)(T(f64) v) { return (T(i64))mgpu_bits_of_double(v); }
+static inline T(f64) V(f64_of_bits)(T(i64) v) { return mgpu_double_of((uint64_t)v); }
 #endif
-static inline T(i32) MGPU_V(widen_bytes_1)(T(bytes_1) v) { return v; }
-static inline T(i32) MGPU_V(widen_signed_1)(T(signed_1) v) { return v; }
-static inline T(i32) MGPU_V(widen_bytes_2)(T(bytes_2) v) { return v; }
-static inline T(i32) MGPU_V(widen_signed_2)(T(signed_2) v) { return v; }
-static inline T(bytes_1) MGPU_V(bytes_1_of)(T(i32) v) { return (T(bytes_1))v; }
-static inline T(bytes_2) MGPU_V(bytes_2_of)(T(i32) v) { return (T(bytes_2))v; }
+static inline T(i32) V(widen_bytes_1)(T(bytes_1) v) { return v; }
+static inline T(i32) V(widen_signed_1)(T(bytes_1) v) { return (int8_t)v; }
+static inline T(i32) V(widen_bytes_2)(T(bytes_2) v) { return v; }
+static inline T(i32) V(widen_signed_2)(T(bytes_2) v) { return (int16_t)v; }
+static inline T(bytes_1) V(bytes_1_of)(T(i32) v) { return (T(bytes_1))v; }
+static inline T(bytes_2) V(bytes_2_of)(T(i32) v) { return (T(bytes_2))v; }
 #define MGPU_BY_LANE(name) \
-    static inline T(f64) MGPU_V(name##_f64)(T(f64) a) { return mgpu_##name##_double(a); }
+    static inline T(f64) V(name##_f64)(T(f64) a) { return mgpu_##name##_double(a); }
 #define MGPU_BY_LANE_OF_2(name) \
-    static inline T(f64) MGPU_V(name##_f64)(T(f64) a, T(f64) b) { return mgpu_##name##_double(a, b); }
+    static inline T(f64) V(name##_f64)(T(f64) a, T(f64) b) { return mgpu_##name##_double(a, b); }
 #define MGPU_GATHER(type, element, value)                                                                                  \
-    static inline T(value) MGPU_V(stride_##type)(const element *from, int64_t step, int lanes)                             \
+    static inline T(value) V(stride_##type)(const element *from, int64_t step, int lanes)                             \
     {                                                                                                                      \
-        return (void)step, MGPU_V(load_##type)(from, lanes);                                                               \
+        return (void)step, V(load_##type)(from, lanes);                                                               \
     }                                                                                                                      \
-    static inline T(value) MGPU_V(gather_##type)(const element *from, T(i32) at, T(mask) m)                                \
+    static inline T(value) V(gather_##type)(const element *from, T(i32) at, T(mask) m)                                \
     {                                                                                                                      \
-        return MGPU_V(load_where_##type)(from + (m ? at : 0), m);                                                          \
+        return V(load_where_##type)(from + (m ? at : 0), m);                                                          \
     }
 #define MGPU_GATHER_REGISTER(type, element, by) MGPU_GATHER(type, element, type)
 #define MGPU_SCATTER(type, element, value)                                                                                 \
-    static inline void MGPU_V(stride_store_##type)(element *to, int64_t step, T(value) v, int lanes)                       \
+    static inline void V(stride_store_##type)(element *to, int64_t step, T(value) v, int lanes)                       \
     {                                                                                                                      \
-        (void)step, MGPU_V(store_##type)(to, v, lanes);                                                                    \
+        (void)step, V(store_##type)(to, v, lanes);                                                                    \
     }                                                                                                                      \
-    static inline void MGPU_V(scatter_##type)(element *to, T(i32) at, T(value) v, int lanes)                               \
+    static inline void V(scatter_##type)(element *to, T(i32) at, T(value) v, int lanes)                               \
     {                                                                                                                      \
-        MGPU_V(store_##type)(to + at, v, lanes);                                                                           \
+        V(store_##type)(to + at, v, lanes);                                                                           \
     }
 #define MGPU_TREE(name, type, element, combined, scalar) \
-    static inline element MGPU_V(name##_##type)(T(type) v) { return v; }
+    static inline element V(name##_##type)(T(type) v) { return v; }
