@@ -98,7 +98,7 @@ static const Value *without_minus_one(Lowering *l, const Value *b, const Value *
     return where_of(l, *minus, scalar_of(l, 1, b->dtype), b);
 }
 
-/* a - b floor(a / b); ONNX has an operation only for whole numbers. The result for these is 0 where b is 0. */
+/* a - b floor(a / b), exactly. The result for whole numbers is 0 where b is 0. Of floats, ONNX has C's fmod alone, which has a's sign. */
 static void lower_mod(Lowering *l, const Node *n)
 {
     bool first = any_first(l, n);
@@ -109,8 +109,12 @@ static void lower_mod(Lowering *l, const Node *n)
         set_lowered(l, n, binary(l, "Mod", a, divisor(l, b, &none)), first);
     else if (l->torch)
         set_lowered(l, n, binary(l, "Mod", a, b), first);
-    else
-        set_lowered(l, n, binary(l, "Sub", a, binary(l, "Mul", b, unary(l, "Floor", binary(l, "Div", a, b)))), first);
+    else {
+        const Value *rest = binary(l, "Mod", a, b);
+        attribute(l, "fmod", 1);
+        const Value *exact = compare(l, "Equal", rest, 0), *same = binary(l, "Equal", compare(l, "Less", rest, 0), compare(l, "Less", b, 0));
+        set_lowered(l, n, where_of(l, binary(l, "Or", exact, same), rest, binary(l, "Add", rest, b)), first);
+    }
 }
 
 /* floor(a / b) of whole numbers. ONNX rounds towards 0, and a - a % b may exceed 32 bits; of 64 bits it is not computed. */

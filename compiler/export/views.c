@@ -259,9 +259,10 @@ void lower_top_k(Lowering *l, const Node *n)
 {
     const Node *x = n->in[0];
     const Value *v = whole_value(l, x), *y, *places;
+    v = v->dtype == BOOL && !l->torch ? cast(l, v, I32) : v; /* TopK of ONNX has no bool */
     Extents e = extents(n->sharded, &n->shape);
     y = EMIT(l, "TopK", v->dtype, e, v, whole_numbers(l, &n->ints[1], 1));
     attribute(l, "axis", n->ints[0] + n->sharded);
     places = second_result(l, I64, e);
-    set_lowered(l, n, n->ints[2] ? cast(l, places, I32) : y, false);
+    set_lowered(l, n, cast(l, n->ints[2] ? places : y, carried(l, n->dtype)), false);
 }
