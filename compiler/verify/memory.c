@@ -17,10 +17,10 @@
  *   variable            the value before this step's update
  * What orders two events is in the steps from the one to the other. So it is enough to walk short sequences of phases:
  *   - each phase, back + slots + 1 times;
- *   - each pair of phases, as often each, and all sequences of three. At a change of phase comp, comm and sync wait for each
- *     other, so here only accesses of the copy and host lanes can conflict: other operations are left out of these walks, but not
- *     the order that they cause. Between phases that predict and others (phase_predicts) all lanes wait for each other, after the
- *     outstanding REPORT and FETCH;
+ *   - each pair of phases, as often each. At a change of phase comp, comm and sync wait for each other, so here only accesses of
+ *     the copy and host lanes can conflict: other operations are left out of these walks, but not the order that they cause.
+ *     Between phases that predict and others (phase_predicts) all lanes wait for each other, after the outstanding REPORT and
+ *     FETCH;
  *   - each pair of phases with up to max(back, slots) steps of no operation between them. Steps of any other phases order the two
  *     at least as much: a wait for such a step is for its lane's events, before which all older ones of the lane are over, and so
  *     they are in a step without any. */
@@ -30,8 +30,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { MIXED_LENGTH = 3 }; /* of the sequences of phases that are all walked */
 
 typedef struct Clock { int over[LANES]; } Clock;
 typedef struct Mark {   /* a past access */
@@ -509,27 +507,6 @@ static void begin_walk(Walk *w, int back)
 
 /* ---- walks over sequences of phases */
 
-typedef struct Mixed { Walk *walk; int length, *letters; const char *why; } Mixed;
-
-/* Walks a de Bruijn sequence, which contains all sequences of `length` phases: the Lyndon words whose length divides it, in order
- * (Fredricksen, Kessler, Maiorana). */
-static void all_sequences(Mixed *m, int t, int period)
-{
-    if (m->why)
-        return;
-    if (t > m->length) {
-        for (int i = 1; m->length % period == 0 && i <= period && !m->why; i++)
-            m->why = walk_step(m->walk, m->letters[i]);
-        return;
-    }
-    m->letters[t] = m->letters[t - period];
-    all_sequences(m, t + 1, period);
-    for (int j = m->letters[t - period] + 1; j < m->walk->phases; j++) {
-        m->letters[t] = j;
-        all_sequences(m, t + 1, t);
-    }
-}
-
 static const char *walk_pairs(Walk *w, int times)
 {
     const char *why = NULL;
@@ -665,13 +642,7 @@ static const char *walk_mixed(const Walk *base, int *const *orders, int back, in
     w.graphs[w.phases] = step_graph(w.schedule, 0, w.device, orders[0], no_op, no_buffer);
     begin_walk(&w, apart);
     const char *why = walk_pairs(&w, back + slots + 1);
-    if (why)
-        return why;
-    Mixed m = {.walk = &w, .length = MIXED_LENGTH, .letters = NEW_ARRAY(int, MIXED_LENGTH + 1)};
-    all_sequences(&m, 1, 1);
-    for (int i = 1; i < MIXED_LENGTH && !m.why; i++)
-        m.why = walk_step(&w, 0);
-    return m.why ? m.why : walk_apart(&w, apart);
+    return why ? why : walk_apart(&w, apart);
 }
 
 const char *verify_memory(const Schedule *s, int device)

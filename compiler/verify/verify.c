@@ -28,7 +28,7 @@
 #include <string.h>
 
 #define BYTES_LIMIT ((int64_t)1 << 60)
-enum { SLOTS_LIMIT = 64 };
+enum { SLOTS_LIMIT = 64, PHASES_LIMIT = 32 }; /* memory.c walks each pair of phases as often as there are slots */
 
 typedef struct At { const Schedule *schedule; const PhaseSchedule *phase; const DeviceSchedule *device; int d; } At;
 
@@ -704,6 +704,8 @@ const char *verify(const Schedule *s)
     look_at(s->model_line);
     if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)
         return "the schedule has no device, no phase or no batch";
+    if (s->phase_count > PHASES_LIMIT)
+        return format("%d phases are more than any program has: at most %d are proved", s->phase_count, PHASES_LIMIT);
     if (s->nodes < 1 || s->devices % s->nodes)
         return format("%d nodes share %d devices: each has equally many", s->nodes, s->devices);
     if (!has_operations(s))
