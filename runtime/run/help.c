@@ -54,7 +54,7 @@ static const char OPTIONS[] =
     "  --rules RULES      how names and shapes of the files of --init become the model's: gpt2, llama, bert, ... of the library, a file,\n"
     "                     or the rules themselves (\"fc.* = classifier.*\"); default: those of the library that are for such a file;\n"
     "                     none: by names alone\n"
-    "  --as FAMILY        of export hf and gguf: gpt2, llama, mistral, qwen2, bert, vit; default: the first whose model this is\n"
+    "  --as FAMILY        of export hf and gguf: gpt2, llama, bert, vit, resnet, ...; default: the first whose model this is\n"
     "  --config KEY=VALUE, --config FILE\n"
     "                     of export hf: what config.json has beside the model's numbers; a config.json to take it from\n"
     "  --vocabulary DIR   of export hf and gguf, and of generate: the folder of the tokenizer; default: that of the data block; of\n"
