@@ -191,7 +191,7 @@ static _Noreturn void unknown(const char *name, const Entries *all)
 int command_doc(int argc, char **argv)
 {
     bool markdown = false;
-    const OwnOption options[] = {{"--markdown", .flag = &markdown}, {NULL}};
+    const OwnOption options[] = {{"--markdown", .flag = &markdown}, {.name = NULL}};
     const char **words = own_words("doc", argc, argv, HELP, options, 2), *last = words[0] ? words[1] : NULL;
     bool only_file = words[0] && !last && words[0][1] && is_file_name(words[0]);
     const char *name = only_file ? NULL : words[0], *file = only_file ? words[0] : last;

@@ -21,7 +21,7 @@ static void check(const char *path)
 int command_lsp(int argc, char **argv)
 {
     bool stdio; /* added by editors */
-    own_words("lsp", argc, argv, HELP, (const OwnOption[]){{"--stdio", .flag = &stdio}, {NULL}}, 0);
+    own_words("lsp", argc, argv, HELP, (const OwnOption[]){{"--stdio", .flag = &stdio}, {.name = NULL}}, 0);
     setenv("MGPUC_PATIENCE", "0", 1);
     unsetenv("MGPUC_MACHINE");
     return lsp_serve(check);

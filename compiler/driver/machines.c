@@ -95,7 +95,7 @@ int command_machines(int argc, char **argv)
 int command_probe(int argc, char **argv)
 {
     const char *output = NULL;
-    const OwnOption options[] = {{"-o", .value = &output}, {NULL}};
+    const OwnOption options[] = {{"-o", .value = &output}, {.name = NULL}};
     own_words("probe", argc, argv,
               "mgpuc probe [-o FILE]   measures this machine: its host (a few seconds; best while nothing else runs), its GPUs "
               "and the links between\n"

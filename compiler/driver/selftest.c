@@ -29,7 +29,7 @@ int command_selftest(int argc, char **argv)
     SelfTest s = {.seconds = 60, .seed = 1};
     const char *seconds = NULL, *seed = NULL;
     const OwnOption options[] = {
-        {"--seconds", .value = &seconds}, {"--seed", .value = &seed}, {"--keep", .value = &s.keep}, {NULL}};
+        {"--seconds", .value = &seconds}, {"--seed", .value = &seed}, {"--keep", .value = &s.keep}, {.name = NULL}};
     own_words("selftest", argc, argv, HELP, options, 0);
     s.seconds = seconds ? read_number("--seconds", seconds, 1e6) : s.seconds;
     s.seed = seed ? (uint64_t)read_number("--seed", seed, 1e6) : s.seed;

@@ -76,7 +76,7 @@ static Plans plans_of(const char *file)
 int command_diff(int argc, char **argv)
 {
     const char *phase = NULL;
-    const OwnOption options[] = {{"--phase", .value = &phase}, {NULL}};
+    const OwnOption options[] = {{"--phase", .value = &phase}, {.name = NULL}};
     const char **files = own_words("diff", argc, argv, DIFF_HELP, options, 2);
     if (!files[0] || !files[1])
         fail(2, "mgpuc diff compares two schedules: mgpuc diff A.sched B.sched");
