@@ -97,14 +97,6 @@ static bool is_divided(const Lowering *p, int axis) { return p->nest->divided ==
 /* the thread owns some of its iterations */
 static bool is_owned(const Lowering *p, int axis) { return p->nest->owned == axis + 1 && p->own; }
 
-bool has_random_row(const Lowering *p, const Expr *e, int axis)
-{
-    const Exprs *x = p->nest->exprs;
-    const Axis *a = &x->axis[axis];
-    return e->kind == X_RANDOM && e->other & 2 && axis == x->axis_count - 1 && !a->samples && a->extent <= LONGEST_RANDOM &&
-           !is_divided(p, axis) && !p->tile_start;
-}
-
 /* before the innermost loop: the random numbers that follow each other in it */
 static void random_rows(Lowering *p, int axis)
 {

@@ -3,6 +3,7 @@
  *   loops/value.c       names; an expression as a term
  *   loops/nest.c        parts of a nest, and of functions
  *   loops/vector.c      a loop as vectors (loops/vector.h)
+ *   loops/vector_forms.c  what in a loop has such a form
  *   loops/loops.c       loops, and what is computed in which of them
  *   loops/scan.c        a scan: what the targets have in common (loops/scan.h)
  *   compiler/code/       code, and its text
@@ -97,7 +98,6 @@ const Term *lane_term(const Lowering *, int axis);        /* columns: the place 
 void open_loops(Lowering *, int from, int pass, bool tile, int vector_pass);
 void close_loops(Lowering *, int from);
 void close_innermost(Lowering *);
-bool has_random_row(const Lowering *, const Expr *, int axis); /* random numbers that are computed together before the loop over the axis */
 bool is_in_order(const Nest *, int pass);                 /* a first maximum is found, so the loop is serial */
 /* ---- loops/nest.c */
 void begin_nest(Lowering *, const Nest *);                /* before anything else of it */

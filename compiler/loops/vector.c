@@ -13,22 +13,9 @@
 
 static const char *const TYPE_NAME[] = {
     [LANE_F32] = "f32", [LANE_I32] = "i32", [LANE_U32] = "u32", [LANE_MASK] = "mask", [LANE_F64] = "f64", [LANE_I64] = "i64"};
-enum { LONGEST_STEP = 1 << 24 };
 
 /* ---- types */
 
-LaneType lane_type(Dtype t)
-{
-    static const LaneType TYPE[DTYPES] = {
-        [BOOL] = LANE_MASK, [U8] = LANE_I32,  [I8] = LANE_I32,   [U16] = LANE_I32, [I16] = LANE_I32, [U32] = LANE_U32,
-        [I32] = LANE_I32,   [I64] = LANE_I64, [BF16] = LANE_F32, [F16] = LANE_F32, [F32] = LANE_F32, [F64] = LANE_F64};
-    return TYPE[t];
-}
-
-Dtype held_type(Dtype t)
-{
-    return dtype_is_half(t) ? F32 : t;
-}
 const Term *element_pointer(const Term *element)
 {
     return term_add(element->in[0], element->in[1]);
@@ -44,50 +31,14 @@ static int vector_axis(const Lowering *p)
     return p->vector - 1;
 }
 
-static bool changes_with(const Expr *e, int axis)
-{
-    return e->axes >> axis & 1;
-}
-
 bool varies(const Lowering *p, const Expr *e)
 {
     return p->vector && changes_with(e, vector_axis(p));
 }
 
-/* an index that moves in equal steps along the axis: the step; 0: it does not */
-static int64_t step_of(const Expr *e, int axis)
-{
-    if (e->kind == X_AXIS)
-        return e->constant == axis;
-    if (e->kind != X_SUM)
-        return 0;
-    for (int i = 0; i < e->count; i++)
-        if (changes_with(e->in[i], axis) && e->in[i]->kind != X_AXIS)
-            return 0;
-    return expr_factor(e, axis);
-}
-
-static bool fits(const Expr *e)
-{
-    bool loaded = e->kind == X_INDEX_OF && lane_type(e->in[0]->dtype) == LANE_I32; /* it may be out of its range */
-    return loaded || (e->low >= INT32_MIN && e->high <= INT32_MAX);
-}
-
-/* what lanes have of a sum beside the first one's, in 32 bits: steps of the axis, and other indices */
-static bool lanes_fit(const Expr *sum, int axis)
-{
-    double most = 0;
-    for (int i = 0; i < sum->count; i++) {
-        const Expr *e = sum->in[i];
-        if (changes_with(e, axis))
-            most += fabs((double)sum->factor[i]) * (e->kind == X_AXIS ? 16.0 : fmax(fabs((double)e->low), fabs((double)e->high)));
-    }
-    return most <= INT32_MAX;
-}
-
 static LaneType type_along(const Expr *e, int axis)
 {
-    return !expr_is_index(e) ? lane_type(e->dtype) : step_of(e, axis) ? LANE_I64 : LANE_I32;
+    return !expr_is_index(e) ? lane_type(e->dtype) : vector_step(e, axis) ? LANE_I64 : LANE_I32;
 }
 
 const char *vector_word(const Lowering *p, const char *name, LaneType type)
@@ -103,244 +54,9 @@ static const char *plain_word(const Lowering *p, const char *name)
 
 const char *vector_type(const Lowering *p, const Expr *e)
 {
-    if (expr_is_index(e) && step_of(e, vector_axis(p)))
+    if (expr_is_index(e) && vector_step(e, vector_axis(p)))
         return "int64_t";
     return vector_word(p, "", type_along(e, vector_axis(p)));
-}
-
-LaneType accumulator_type(const Reduction *r)
-{
-    return lane_type(reduction_type(r));
-}
-
-/* ---- what has a vector form */
-
-static bool is_floating(LaneType t)
-{
-    return t == LANE_F32 || t == LANE_F64;
-}
-
-/* conversions of casts; those of 32 bits without a sign, and to 64 bits from floats, are left out */
-static bool converts(Dtype from, Dtype to)
-{
-    LaneType a = lane_type(from), b = lane_type(to);
-    if (a == b || b == LANE_MASK)
-        return true;
-    if (a == LANE_MASK)
-        return true;
-    if (is_floating(a))
-        return b != LANE_U32 && b != LANE_I64;
-    return true;
-}
-
-/* an index that is loaded from, or compared: in equal steps, or of 32 bits */
-static bool index_works(const Expr *e, int axis)
-{
-    if (!changes_with(e, axis))
-        return true;
-    int64_t step = step_of(e, axis);
-    if (step)
-        return llabs(step) < LONGEST_STEP;
-    switch (e->kind) {
-    case X_SUM:
-        return lanes_fit(e, axis);
-    case X_DIV:
-    case X_MOD:
-        return fits(e->in[0]) && e->constant <= INT32_MAX;
-    case X_INDEX_OF:
-        return true;
-    case X_SAFE:
-        return fits(e->in[0]) && e->constant <= INT32_MAX;
-    default:
-        return false;
-    }
-}
-
-/* a sum that is needed in one vector */
-static bool whole_index_works(const Expr *e, int axis)
-{
-    return fits(e) && index_works(e, axis);
-}
-
-static bool op_works(const Expr *e)
-{
-    LaneType type = lane_type(e->dtype), of = lane_type(e->in[0]->dtype);
-    bool same = true;
-    for (int i = 0; i < e->count; i++)
-        same = same && lane_type(e->in[i]->dtype) == of;
-    switch (e->op) {
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MUL:
-    case OP_ABS:
-        return same && type == of && type != LANE_MASK && (e->op != OP_ABS || type != LANE_U32);
-    case OP_DIV:
-        return same && type == of && is_floating(type);
-    case OP_MINIMUM:
-    case OP_MAXIMUM:
-    case OP_MAX:
-        return same && type == of && type != LANE_MASK;
-    case OP_WINDOW_MAX:
-        return same && of != LANE_MASK;
-    case OP_EQ:
-        return same;
-    case OP_LT:
-    case OP_LE:
-        return same && of != LANE_MASK;
-    case OP_AND:
-    case OP_OR:
-    case OP_NOT:
-        return same && of == LANE_MASK;
-    case OP_WHERE:
-        return of == LANE_MASK && lane_type(e->in[1]->dtype) == type && lane_type(e->in[2]->dtype) == type;
-    case OP_CAST:
-        return converts(e->in[0]->dtype, e->dtype);
-    case OP_BIT_AND:
-    case OP_BIT_OR:
-    case OP_BIT_XOR:
-    case OP_BIT_NOT:
-        return same && type == of && type != LANE_MASK;
-    case OP_FLOOR:
-    case OP_SQRT:
-    case OP_EXP:
-    case OP_LOG:
-    case OP_EXPM1:
-    case OP_LOG1P:
-    case OP_LOGISTIC:
-    case OP_TANH:
-    case OP_ERF:
-        return same && type == of && is_floating(type);
-    case OP_SIN:
-    case OP_COS:
-    case OP_POW:
-    case OP_ATAN2:
-        return same && type == of && is_floating(type);
-    default:
-        return false;
-    }
-}
-
-/* not at all, or in equal steps */
-static bool moves_evenly(const Expr *index, int axis)
-{
-    return !changes_with(index, axis) || step_of(index, axis);
-}
-
-static bool is_by_sample(const Expr *random)
-{
-    return !random->initial && random->other & 1;
-}
-
-static bool works(const Lowering *p, const Expr *e, int axis)
-{
-    switch (e->kind) {
-    case X_SUM:
-    case X_AXIS:
-    case X_DIV:
-    case X_MOD:
-    case X_INDEX_OF:
-    case X_SAFE:
-        return index_works(e, axis) &&
-               (e->kind != X_DIV && e->kind != X_MOD && e->kind != X_SAFE ? true : whole_index_works(e->in[0], axis));
-    case X_RANGE:
-        if (step_of(e->in[0], axis))
-            return index_works(e->in[0], axis);
-        return whole_index_works(e->in[0], axis) && llabs(e->other) <= INT32_MAX && llabs(e->constant) <= INT32_MAX;
-    case X_VALID:
-        return step_of(e->in[0], axis) != 0;
-    case X_BOTH:
-        return true;
-    case X_VALUE_OF:
-        return whole_index_works(e->in[0], axis) && lane_type(e->dtype) != LANE_MASK;
-    case X_LOAD:
-    case X_TABLE:
-        return index_works(e->in[0], axis);
-    case X_RESULT:
-        return true;
-    case X_RANDOM:
-        return has_random_row(p, e, axis) || (moves_evenly(e->in[0], axis) && (!is_by_sample(e) || moves_evenly(e->in[1], axis)));
-    case X_OP:
-        return op_works(e);
-    default:
-        return false;
-    }
-}
-
-static bool is_wide(LaneType t)
-{
-    return t == LANE_F64 || t == LANE_I64;
-}
-
-/* in an array of the kernel, from a loop before */
-static bool is_in_array(const Lowering *p, const Expr *e)
-{
-    return p->shown[e->id].term && p->shown[e->id].term->kind == TERM_ELEMENT;
-}
-
-static bool computes_in_f64(Op op)
-{
-    return op == OP_SIN || op == OP_COS || op == OP_POW || op == OP_ATAN2;
-}
-
-/* One of a loop over the axis has a vector form: to neighbours, to elements equally far apart, or anywhere */
-static bool store_works(const Lowering *p, const Store *s, int axis)
-{
-    bool here = p->shown[s->offset->id].wanted && (changes_with(s->offset, axis) || !s->outer);
-    int64_t step = step_of(s->offset, axis);
-    bool masked = s->guard && changes_with(s->guard, axis);
-    if (!here || s->run)
-        return true;
-    bool apart = !masked && !s->add && changes_with(s->offset, axis) && index_works(s->offset, axis); /* lane after lane */
-    return (step == 1 && !(s->add && dtype_is_half(s->tensor->dtype))) || apart;
-}
-
-/* of f32, in an array of f64 */
-static bool adds_to_f64(const Reduction *r)
-{
-    return r->kind == REDUCE_SUM && r->in_double && lane_type(r->value->dtype) == LANE_F32;
-}
-
-/* of a first maximum, which columns find in arrays */
-static bool place_works(const Reduction *r, int axis)
-{
-    return lane_type(r->dtype) == LANE_I32 &&
-           (expr_is_index(r->place) ? whole_index_works(r->place, axis) : lane_type(r->place->dtype) == LANE_I32);
-}
-
-int vector_bytes(Lowering *p, int axis, int pass)
-{
-    const Nest *nest = p->nest;
-    const Exprs *x = nest->exprs;
-    bool wide = p->finish && nest->merges, columns = !x->axis[axis].reduction;
-    if (p->kernel->small) /* compiled for size */
-        return 0;
-    for (int i = 0; i < x->count; i++) {
-        const Expr *e = x->all[i];
-        if (!p->shown[i].wanted || !changes_with(e, axis) || e->pass > pass)
-            continue;
-        if (!is_in_array(p, e) && !works(p, e, axis))
-            return 0;
-        wide = wide || (!expr_is_index(e) && is_wide(lane_type(e->dtype)));
-        wide = wide || (e->kind == X_OP && computes_in_f64(e->op));
-        if (e->kind == X_RESULT)
-            wide = wide || is_wide(accumulator_type(&nest->reductions[e->constant]));
-        if (e->kind == X_LOAD || e->kind == X_TABLE)
-            wide = wide || is_wide(lane_type(e->kind == X_LOAD ? e->tensor->dtype : e->node->dtype));
-    }
-    for (int i = 0; i < nest->reduction_count; i++) {
-        const Reduction *r = &nest->reductions[i];
-        if (r->value->pass != pass || p->finish)
-            continue;
-        if (accumulator_type(r) == LANE_MASK || (r->kind == REDUCE_ARGMAX && !place_works(r, axis)))
-            return 0;
-        wide = wide || (is_wide(accumulator_type(r)) && !(columns && adds_to_f64(r)));
-    }
-    for (int i = 0; i < nest->store_count; i++) {
-        if (!store_works(p, &nest->stores[i], axis))
-            return 0;
-        wide = wide || is_wide(lane_type(nest->stores[i].tensor->dtype));
-    }
-    return wide ? 8 : 4;
 }
 
 /* ---- operands */
@@ -396,7 +112,7 @@ static const Term *sum_part(Lowering *p, const Expr *e, bool varying)
 
 static const Term *whole_index(Lowering *p, const Expr *e)
 {
-    int64_t step = step_of(e, vector_axis(p));
+    int64_t step = vector_step(e, vector_axis(p));
     if (step)
         return counted(p, shown(p, e), step);
     if (e->kind != X_SUM)
@@ -449,7 +165,7 @@ static const Term *lane_index(Lowering *p, const Expr *offset, const Term **base
 static const Term *load(Lowering *p, Dtype t, const Term *base, const Expr *offset, const Term *guard)
 {
     const char *memory = memory_name(t);
-    int64_t step = step_of(offset, vector_axis(p));
+    int64_t step = vector_step(offset, vector_axis(p));
     if (!varies(p, offset)) { /* the same element, where the guard lets it */
         const Term *at = counted(p, term_word("0"), 0);
         return CALL(plain_word(p, format("gather_%s", memory)), term_add(base, shown(p, offset)), at,
@@ -499,7 +215,7 @@ void vector_store(Lowering *p, const Store *s)
         vector_keep(p, t, term_add(p->run[s - p->nest->stores], p->axis_name[vector_axis(p)]), value);
         return;
     }
-    int64_t step = step_of(s->offset, vector_axis(p));
+    int64_t step = vector_step(s->offset, vector_axis(p));
     const Term *to = step ? term_add(base, shown(p, s->offset)) : base;
     if (s->add)
         value = term_add(CALL(plain_word(p, format("load_%s", memory)), to, p->lanes), value);
@@ -532,7 +248,7 @@ static const Term *convert(Lowering *p, const Term *x, Dtype from, Dtype to)
         return CALL(vector_word(p, "ne", a), x, broadcast(p, a, term_word("0")));
     if (a == LANE_MASK && b != LANE_MASK)
         return CALL(vector_word(p, "select", b), x, broadcast(p, b, term_word("1")), broadcast(p, b, term_word("0")));
-    if (is_floating(a) && b == LANE_I32)
+    if (is_floating_lane(a) && b == LANE_I32)
         return CALL(plain_word(p, format("%s_of_any_%s", dtype_name(to), TYPE_NAME[a])), x);
     if (a != b)
         x = CALL(plain_word(p, format("%s_of_%s", TYPE_NAME[b], TYPE_NAME[a])), x);
@@ -551,7 +267,7 @@ static const Term *part_of(Lowering *p, const Expr *e, bool vector)
 /* a product that nothing else needs */
 static bool is_open_product(const Lowering *p, const Expr *e)
 {
-    return e->kind == X_OP && e->op == OP_MUL && is_floating(lane_type(e->dtype)) && shown(p, e)->kind == TERM_BINARY;
+    return e->kind == X_OP && e->op == OP_MUL && is_floating_lane(lane_type(e->dtype)) && shown(p, e)->kind == TERM_BINARY;
 }
 
 static const Term *fma_term(Lowering *p, const Expr *product, bool minus, const Term *to, bool vector)
@@ -565,7 +281,7 @@ static const Term *fma_term(Lowering *p, const Expr *product, bool minus, const 
 const Term *multiply_add(Lowering *p, const Expr *e)
 {
     bool minus = e->op == OP_SUB, vector = varies(p, e);
-    if (!is_floating(lane_type(e->dtype)))
+    if (!is_floating_lane(lane_type(e->dtype)))
         return NULL;
     for (int i = 0; i < 2; i++) {
         if (!is_open_product(p, e->in[i]) || varies(p, e->in[i]) != vector)
@@ -650,7 +366,7 @@ static const Term *op_vector(Lowering *p, const Expr *e)
 static const Term *range_value(Lowering *p, const Expr *e)
 {
     const Expr *at = e->in[0];
-    int64_t step = step_of(at, vector_axis(p));
+    int64_t step = vector_step(at, vector_axis(p));
     const Term *low = term_whole(e->other), *high = term_whole(e->constant);
     if (step)
         return CALL(plain_word(p, "range"), shown(p, at), term_whole(step), low, high);
@@ -671,7 +387,7 @@ static const Term *result_value(Lowering *p, const Expr *e)
 static const Term *random_value(Lowering *p, const Expr *e)
 {
     const Term *place[2];
-    int64_t step = step_of(e->in[0], vector_axis(p)), sample_step = is_by_sample(e) ? step_of(e->in[1], vector_axis(p)) : 0;
+    int64_t step = vector_step(e->in[0], vector_axis(p)), sample_step = is_random_by_sample(e) ? vector_step(e->in[1], vector_axis(p)) : 0;
     LaneType type = lane_type(e->dtype);
     random_place(p, e, place);
     if (step == 1 && !sample_step) /* they follow each other */
@@ -683,7 +399,7 @@ static const Term *random_value(Lowering *p, const Expr *e)
 const Term *vector_value(Lowering *p, const Expr *e)
 {
     int axis = vector_axis(p);
-    if (expr_is_index(e) && step_of(e, axis))
+    if (expr_is_index(e) && vector_step(e, axis))
         return NULL; /* a scalar */
     switch (e->kind) {
     case X_SUM:
@@ -701,7 +417,7 @@ const Term *vector_value(Lowering *p, const Expr *e)
     case X_BOTH:
         return CALL(plain_word(p, "and"), operand(p, e->in[0]), operand(p, e->in[1]));
     case X_VALID:
-        return CALL(plain_word(p, "range"), shown(p, e->in[0]), term_whole(step_of(e->in[0], axis)), term_word("INT64_MIN / 2"),
+        return CALL(plain_word(p, "range"), shown(p, e->in[0]), term_whole(vector_step(e->in[0], axis)), term_word("INT64_MIN / 2"),
                     term_word("step->valid"));
     case X_VALUE_OF:
         return convert(p, whole_index(p, e->in[0]), I32, e->dtype);

@@ -212,7 +212,6 @@ MGPU_BY_LANE(tanh)
 MGPU_BY_LANE(erf)
 MGPU_BY_LANE_OF_2(pow)
 MGPU_BY_LANE_OF_2(atan2)
-MGPU_BY_LANE_OF_2(mod)
 #undef MGPU_BY_LANE
 #undef MGPU_BY_LANE_OF_2
 #endif
