@@ -77,7 +77,7 @@ static void rows(const Work *w, int thread)
 static mgpu_own own_of(const Work *w, int thread)
 {
     mgpu_part part = {.samples = 1, .end = 1, .thread = thread, .threads = w->threads};
-    bool small = w->vocabulary * w->width <= 1 << 18 || w->vocabulary <= 1024; /* as compiler/target/host/share.c */
+    bool small = w->vocabulary * w->width <= 1 << 18 || w->vocabulary <= 1024; /* as compiler/target/host/map_threads.c */
     mgpu_own own = mgpu_own_part(w->vocabulary, small ? w->width : 1, GRAIN, w->index, MGPU_I32, w->tokens, &part);
     own.column_end = small ? own.column_end : w->width;
     return own;

@@ -3,7 +3,7 @@
 #include "dsl/elaborate.h"
 
 #include "compiler/passes/stages.h"
-#include "dsl/elsewhere.h"
+#include "dsl/foreign_names.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -107,14 +107,14 @@ static const Argument *take_name(const Elaborator *e, Arguments *a, const char *
 
 /* ---- shape patterns */
 
-typedef struct Check { const Tree *dim; const char *param; int64_t extent; int rank; Shape shape; const Place *at; } Check;
+typedef struct ShapeCheck { const Tree *dim; const char *param; int64_t extent; int rank; Shape shape; const Place *at; } ShapeCheck;
 typedef struct Binding {
     const Layer *layer;
     const char **names;
     Value **values;
     const Place **places;
     int count;
-    Check *checks; /* patterns that are expressions or names of other parameters, checked after the defaults are evaluated */
+    ShapeCheck *checks; /* patterns that are expressions or names of other parameters, checked after the defaults are evaluated */
     int check_count;
 } Binding;
 
@@ -161,7 +161,7 @@ static void bind_extent(Elaborator *e, Binding *b, const Tree *dim, const char *
             return;
         }
     }
-    Check c = {.dim = dim, .param = param, .extent = extent, .at = at};
+    ShapeCheck c = {.dim = dim, .param = param, .extent = extent, .at = at};
     APPEND(b->checks, b->check_count, c);
 }
 
@@ -202,7 +202,7 @@ static void bind_pattern(Elaborator *e, Binding *b, const Tree *param, const Pla
     if (dots > 1)
         error_tree(e, dims, "'...' may be in a pattern once");
     if (count == 1 && !dots && dims->first->kind != TREE_NAME && dims->first->kind != TREE_NUMBER) {
-        Check c = {.dim = dims->first, .param = name, .extent = n->shape.rank == 1 ? n->shape.extent[0] : -1, .rank = 1,
+        ShapeCheck c = {.dim = dims->first, .param = name, .extent = n->shape.rank == 1 ? n->shape.extent[0] : -1, .rank = 1,
                    .shape = n->shape, .at = at};
         APPEND(b->checks, b->check_count, c); /* the pattern may be a list, which is the whole shape */
         return;
@@ -226,7 +226,7 @@ static void bind_pattern(Elaborator *e, Binding *b, const Tree *param, const Pla
 static void run_checks(Elaborator *e, const Binding *b)
 {
     for (int k = 0; k < b->check_count; k++) {
-        const Check *c = &b->checks[k];
+        const ShapeCheck *c = &b->checks[k];
         Value *want = eval(e, c->dim);
         if (want->kind == VALUE_NONE)
             continue;
@@ -281,7 +281,7 @@ static void bind_parameters(Elaborator *e, Binding *b, const Place *at)
     }
     run_checks(e, b);
     for (const Tree *p = params->first; p; p = p->next)
-        note_value(e, p, map_get(&e->frame->locals, p->text));
+        report_value(e, p, map_get(&e->frame->locals, p->text));
 }
 
 /* ---- composites */
@@ -419,7 +419,7 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
     e->calls++;
     bind_parameters(e, &b, at);
     warn_of_call(e, layer, b.values, by_place, at);
-    struct NotedCall *noted = outlined ? begin_note(e, layer, b.names, b.count, at) : NULL;
+    struct RecordedCall *noted = outlined ? begin_record(e, layer, b.names, b.count, at) : NULL;
     Value *result;
     if (composite) {
         result = run_composite(e, &b, block);
@@ -430,10 +430,10 @@ static Value *call_text(Elaborator *e, Layer *layer, const Place *at, Arguments 
             give_up();
     }
     if (noted)
-        end_note(e, noted, result);
+        end_record(e, noted, result);
     e->calls--;
     pop_frame(e, before);
-    note_act(e, layer, result);
+    record_activation(e, layer, result);
     if (table && instance->row >= 0)
         finish_row(e, instance, result);
     return result;

@@ -104,12 +104,12 @@ static Value *call_reader(Elaborator *e, const Layer *layer, const Place *at, Ar
 }
 
 /* ---- columns and inputs */
-typedef struct Need {
+typedef struct NeededColumn {
     const char *name;
     int input;
-} Need; /* a column that the reader must provide */
+} NeededColumn; /* a column that the reader must provide */
 typedef struct Needs {
-    Need *list;
+    NeededColumn *list;
     int count;
 } Needs;
 
@@ -171,7 +171,7 @@ static Needs needs_of_pairs(const Elaborator *e, const Samples *s, const DataCal
             call->at,
             "pairs needs a column 'label', by which it knows what is the same, and one other: idx(image = ..., label = ...)");
     Needs n = {0};
-    Need list[] = {{other, input}, {"label", -1}};
+    NeededColumn list[] = {{other, input}, {"label", -1}};
     for (int k = 0; k < COUNT(list); k++)
         APPEND(n.list, n.count, list[k]);
     return n;
@@ -184,7 +184,7 @@ static Needs needs_of(const Elaborator *e, const Samples *s)
             return needs_of_pairs(e, s, &s->set.calls[k]);
     Needs n = {0};
     for (int k = 0; k < e->model->input_count; k++) {
-        Need one = {e->model->inputs[k].name, k};
+        NeededColumn one = {e->model->inputs[k].name, k};
         APPEND(n.list, n.count, one);
     }
     return n;
@@ -215,7 +215,7 @@ static void add_needed(const char *name, const Samples *s, DataSet *set, const N
 {
     const Place *at = set->calls[0].at;
     for (int k = 0; k < needs->count; k++) {
-        const Need *need = &needs->list[k];
+        const NeededColumn *need = &needs->list[k];
         bool found = false;
         for (int c = 0; c < set->column_count; c++)
             found |= strcmp(set->columns[c].name, need->name) == 0;
@@ -318,7 +318,7 @@ static bool uses(const Tree *t, const char *name)
 }
 
 /* Returns a hint that names a missing set with a similar name: "; did you mean 'train'?" */
-static const char *near_set(const Map *locals, const char *name)
+static const char *similar_set(const Map *locals, const char *name)
 {
     const char *missing[COUNT(SETS)];
     int count = 0;
@@ -342,7 +342,7 @@ static void check_sets(Elaborator *e, const Tree *block)
         any = any || is_set(name);
         if (is_set(name) || v->kind != VALUE_SOURCE || v->samples->decoded || uses(block, name))
             continue;
-        const char *near = near_set(locals, name);
+        const char *near = similar_set(locals, name);
         if (near[0] || !map_get(locals, "train"))
             error_tree(e, maker(block, name), "'%s' is used nowhere: the sets of a program are train, valid and test%s", name, near);
     }
@@ -359,7 +359,7 @@ void run_data(Elaborator *e)
     const Tree *block = e->data_tree->first;
     Frame *before = push_frame(e, FRAME_DATA, block);
     run_block(e, block);
-    if (errors_said()) { /* after errors, inputs or sets may be missing */
+    if (error_count()) { /* after errors, inputs or sets may be missing */
         pop_frame(e, before);
         return;
     }

@@ -135,7 +135,7 @@ static int closing(const Tokens *t, int i, int open, int close)
     return t->count - 1; /* the text has a syntax error */
 }
 
-static bool own_line(const Tokens *t, int i) { return i == 0 || t->list[i].line > t->list[i - 1].last_line; }
+static bool is_on_own_line(const Tokens *t, int i) { return i == 0 || t->list[i].line > t->list[i - 1].last_line; }
 static bool begins_section(const Token *t) { return strncmp(t->text, "# ----", 6) == 0; }
 
 static void add_comment(Text *about, const Token *t)
@@ -151,7 +151,7 @@ static const char *comment_of(const Tokens *t, int word, int brace, int end)
     int first = word;
     for (; first > 0; first--) {
         const Token *above = &t->list[first - 1];
-        if (above->kind != TOKEN_COMMENT || !own_line(t, first - 1) || begins_section(above) || above->line + 1 != t->list[first].line)
+        if (above->kind != TOKEN_COMMENT || !is_on_own_line(t, first - 1) || begins_section(above) || above->line + 1 != t->list[first].line)
             break;
     }
     for (int i = first; i < word; i++)
@@ -248,7 +248,7 @@ static void add_file(const char *path, Map *seen, Entries *out)
     layer_entries(s, path, out);
     for (const Tree *t = parse(s)->first; t; t = t->next)
         if (t->kind == TREE_IMPORT)
-            add_file(path_beside(path, t->text), seen, out);
+            add_file(path_in_folder_of(path, t->text), seen, out);
 }
 
 void file_entries(const char *path, Entries *out)

@@ -27,7 +27,7 @@ typedef struct Settings { /* the command line's options */
     int count;
     const char *model; /* --model NAME; NULL if the file has only one */
     LintSet silenced;  /* -Wno-NAME */
-    void (*note)(const Tree *, const char *value); /* called with the value that each name of the user's text gets; may be NULL */
+    void (*report_value)(const Tree *, const char *value); /* called with the value that each name of the user's text gets; may be NULL */
     bool part;         /* a file without a model is accepted: others import it */
 } Settings;
 Model *elaborate(const Tree *file, const Settings *); /* exits with 1 after errors; NULL: a file without a model */

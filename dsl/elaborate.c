@@ -77,9 +77,9 @@ static void check_loss(Elaborator *e)
 
 /* ---- accumulate > 1: losses must not depend on a sum over the whole batch, unless it depends only on inputs and states */
 
-typedef struct Reach { bool **seen; const Graph **graphs; int graph_count; } Reach;
+typedef struct Reachable { bool **seen; const Graph **graphs; int graph_count; } Reachable;
 
-static bool *seen_of(Reach *r, const Graph *g)
+static bool *seen_of(Reachable *r, const Graph *g)
 {
     for (int k = 0; k < r->graph_count; k++)
         if (r->graphs[k] == g)
@@ -92,7 +92,7 @@ static bool *seen_of(Reach *r, const Graph *g)
 }
 
 /* Returns for each input of a composite whether the visited part of its body reads it. */
-static const bool *needed_of(Reach *r, const Node *composite)
+static const bool *needed_of(Reachable *r, const Node *composite)
 {
     const bool *seen = seen_of(r, composite->body);
     bool *needed = NEW_ARRAY(bool, composite->inputs);
@@ -102,7 +102,7 @@ static const bool *needed_of(Reach *r, const Node *composite)
     return needed;
 }
 
-static void reach_from(Reach *r, const Node *from)
+static void visit_from(Reachable *r, const Node *from)
 {
     const Graph *g = from->graph;
     bool *seen = seen_of(r, g);
@@ -120,7 +120,7 @@ static void reach_from(Reach *r, const Node *from)
             const Graph *body = n->in[0]->body;
             for (int k = 0, result = 0; k < body->result_count; k++)
                 if (body->results[k].role == ROLE_RESULT && result++ == n->ints[0])
-                    reach_from(r, body->results[k].value);
+                    visit_from(r, body->results[k].value);
             if (n->in[0]->op == OP_COMPOSITE) { /* and the arguments that it reads */
                 whole = n->in[0];
                 needed = needed_of(r, whole);
@@ -135,13 +135,13 @@ static void reach_from(Reach *r, const Node *from)
 }
 
 /* True if the sum depends only on inputs and states: it is computed before the step (compiler/passes/accumulate.c). */
-static bool is_known_ahead(const Elaborator *e, const Node *sum)
+static bool is_known_before_step(const Elaborator *e, const Node *sum)
 {
     const Graph *g = sum->graph;
-    Reach r = {0};
+    Reachable r = {0};
     if (g != e->model->train)
         return false;
-    reach_from(&r, sum);
+    visit_from(&r, sum);
     for (int k = 0; k < g->node_count; k++) {
         const Node *n = g->nodes[k];
         if (r.seen[0][k] && n->op == OP_VARIABLE && e->model->variables[n->ints[0]].kind != STATE)
@@ -158,19 +158,19 @@ static void check_batch_sums(Elaborator *e)
     bool asked = e->model->accumulate > 1;
     if ((!asked && !e->model->fit_accumulate) || e->batch_sum_count == 0)
         return;
-    Reach r = {0};
+    Reachable r = {0};
     for (int k = 0; k < e->model->train->result_count; k++) {
         const Result *result = &e->model->train->results[k];
         if (result->role != ROLE_LOSS)
             continue;
-        reach_from(&r, result->value);
+        visit_from(&r, result->value);
         if (result->weight)
-            reach_from(&r, result->weight);
+            visit_from(&r, result->weight);
     }
     for (int k = 0; k < e->batch_sum_count; k++) {
         const BatchSum *s = &e->batch_sums[k];
         for (int g = 0; g < r.graph_count; g++) {
-            if (r.graphs[g] != s->node->graph || !r.seen[g][s->node->id] || is_known_ahead(e, s->node))
+            if (r.graphs[g] != s->node->graph || !r.seen[g][s->node->id] || is_known_before_step(e, s->node))
                 continue;
             e->model->one_batch = true;
             if (asked)
@@ -197,7 +197,7 @@ static void check_watch(const Elaborator *e, const Watch *w)
         if ((loss && losses < 2) || (!loss && r->role != ROLE_METRIC))
             continue;
         const char *name = loss ? format("loss.%s", r->name) : r->name;
-        bool table = !loss && reaches_total(e, r->value) && shape_count(&r->value->shape) > 1;
+        bool table = !loss && depends_on_total(e, r->value) && shape_count(&r->value->shape) > 1;
         if (table && strcmp(name, w->metric) == 0)
             error_at(w->at, "the metric '%s' is %s: a run watches one number", name, shape_text(&r->value->shape));
         if (!table)
@@ -301,7 +301,7 @@ Model *elaborate(const Tree *file, const Settings *settings)
     e->set_used = NEW_ARRAY(bool, settings->count);
     e->model = m;
     e->brief = memory_new();
-    values_lie_in(e->brief);
+    values_use_memory(e->brief);
     m->source = (Source *)(uintptr_t)file->source;
     m->file = file->source->file;
     m->group = 1;
@@ -323,7 +323,7 @@ Model *elaborate(const Tree *file, const Settings *settings)
     run_train(e, false);
     m->batch_at = batch_place(e);
     run_model(e, true);
-    if (errors_said()) { /* report independent errors as well */
+    if (error_count()) { /* report independent errors as well */
         run_data(e);
         ask_params(e);
         stop_after_errors();
@@ -348,10 +348,10 @@ Model *elaborate(const Tree *file, const Settings *settings)
     check_validation(e);
     ask_params(e);
     stop_after_errors();
-    tell(e);
+    record_settings(e);
     check_set_keys(e);
     finish_layers(e);
-    values_lie_in(NULL);
+    values_use_memory(NULL);
     memory_free(e->brief);
     return m;
 }

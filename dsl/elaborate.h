@@ -49,7 +49,7 @@ struct Value {
 
 enum { LONGEST_LIST = 1000000 };
 
-void values_lie_in(Memory *);
+void values_use_memory(Memory *);
 Value *value_new(void);
 Value *value_whole(int64_t);
 Value *value_number(double);         /* whole if the number is an integer that fits */
@@ -221,8 +221,8 @@ struct Elaborator {
     BatchSum *batch_sums;    /* sums over the whole batch, of the training pass */
     int batch_sum_count;
     bool has_total;
-    struct NotedCall *noted; /* calls of library layers in the user's text, of the evaluation pass (outline.c) */
-    int noted_count;
+    struct RecordedCall *recorded_calls; /* calls of library layers in the user's text, of the evaluation pass (outline.c) */
+    int recorded_call_count;
     Instance **rows;         /* the instance of each row of the layer table */
 
     Map train_settings;      /* name -> TrainSetting */
@@ -264,7 +264,7 @@ Frame *push_frame(Elaborator *, FrameKind, const Tree *block);
 void pop_frame(Elaborator *, Frame *before);
 void set_local(Elaborator *, const char *name, Value *);
 void set_name(Elaborator *, const Tree *name, Value *);                  /* sets a local name that is in the text */
-void note_value(const Elaborator *, const Tree *at, const Value *);      /* calls Settings.note */
+void report_value(const Elaborator *, const Tree *at, const Value *);      /* calls Settings.note */
 Value *find_local(const Elaborator *, const char *name);
 Layer *find_layer(const Elaborator *, const char *name); /* of the user, library or builtins; or NULL */
 const char *call_key(const Elaborator *, const Tree *);
@@ -280,7 +280,7 @@ const char *random_path(Elaborator *, const char *key);
 int declare_variable(Elaborator *, const Tree *, VariableKind, Dtype, Shape);
 int find_variable(Elaborator *, const Tree *);
 
-/* ---- unknown.c */
+/* ---- unknown_names.c */
 const Tree *maker(const Tree *block, const char *name); /* Returns the statement of the block that makes the name, or NULL. */
 /* Returns a hint on a failed call of v, such as a string that names a layer; "" if there is none. */
 const char *call_hint(const Elaborator *, const Value *v, const char *name);
@@ -292,7 +292,7 @@ _Noreturn void unknown_name(Elaborator *, const Tree *, const char *name, bool c
 void warn_of_call(Elaborator *, const Layer *, Value *const *values, int by_place, const Place *);
 void warn_of_log(Elaborator *, const Layer *, Value *const *values, const Place *);
 void warn_of_picture(Elaborator *, const Value *result, const Place *);
-void note_act(Elaborator *, const Layer *, const Value *result);
+void record_activation(Elaborator *, const Layer *, const Value *result);
 void warn_of_lost_weights(Elaborator *);
 void warn_of_channel_order(Elaborator *); /* checks the files of initial values that exist */
 
@@ -315,7 +315,7 @@ Node *fit_variable(Graph *, Node *, const Variable *); /* cast and broadcast to 
 Node *updated_state(const Elaborator *, int variable); /* NULL if this step has not updated it yet */
 void set_update(Elaborator *, int variable, Node *value, const Place *);
 void add_update(Elaborator *, int variable, Node *, const Place *);
-bool reaches_total(const Elaborator *, const Node *); /* true if the node depends on a TOTAL */
+bool depends_on_total(const Elaborator *, const Node *); /* true if the node depends on a TOTAL */
 void add_result(Elaborator *, Role, const char *name, const Value *, const Place *);
 
 /* ---- subscript.c */
@@ -372,15 +372,15 @@ void read_averages(Elaborator *);                /* replaces averaged weights in
 void run_train(Elaborator *, bool trial);
 void warn_of_rate(Elaborator *);
 void warn_of_training(Elaborator *);            /* warns of settings that have no effect in a model without a loss */
-void tell(Elaborator *);                         /* records settings and params for the log of a run */
+void record_settings(Elaborator *);                         /* records settings and params for the log of a run */
 void run_data(Elaborator *);
 void load_readers(Elaborator *);
 void finish_layers(Elaborator *);
 void load_files(Elaborator *, const Tree *file); /* loads the library, builtins, the file and its imports */
 
 /* ---- outline.c: `names` are the layer's parameters, whose values are in the frame */
-struct NotedCall *begin_note(Elaborator *, const Layer *, const char *const *names, int count, const Place *);
-void end_note(Elaborator *, struct NotedCall *, const Value *result);
+struct RecordedCall *begin_record(Elaborator *, const Layer *, const char *const *names, int count, const Place *);
+void end_record(Elaborator *, struct RecordedCall *, const Value *result);
 void outline(Elaborator *);                      /* makes the model's outline from its evaluation graph */
 
 /* ---- require.c */

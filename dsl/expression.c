@@ -1,7 +1,7 @@
 /* expression.c: evaluates expressions. Operators on tensors make nodes (tensor.c); all others are computed at compile time
  * (value.c). */
 #include "dsl/elaborate.h"
-#include "dsl/elsewhere.h"
+#include "dsl/foreign_names.h"
 
 #include <errno.h>
 #include <math.h>
@@ -172,7 +172,7 @@ static Value *apply_step(Elaborator *e, const Tree *step, Value *to)
     if (call)
         arguments = eval_arguments(e, step->first->next);
     Value *v = call_layer(e, callee->layer, place_of(e, step), arguments, to, call_key(e, step));
-    note_value(e, call ? step->first : step, v);
+    report_value(e, call ? step->first : step, v);
     return v;
 }
 
@@ -215,15 +215,15 @@ static bool takes_shape(const Layer *layer, const Tree *call)
         return strncmp(layer->builtin->parameters, "shape", 5) == 0;
     if (layer->kind != LAYER_TEXT)
         return true;
-    int room = tree_count(layer->tree->first);
+    int capacity = tree_count(layer->tree->first);
     const Tree *first = layer->tree->first->first;
     for (const Tree *a = call->first->next->first; a; a = a->next) {
         if (a->kind != TREE_NAMED)
-            room--;
+            capacity--;
         else if (first && strcmp(a->text, first->text) == 0)
             return false;
     }
-    return room > 0 && (strcmp(first->text, "shape") == 0 || !layer->tree->source->library);
+    return capacity > 0 && (strcmp(first->text, "shape") == 0 || !layer->tree->source->library);
 }
 
 Value *eval_applied(Elaborator *e, const Tree *t, Value *to)
@@ -291,7 +291,7 @@ static Value *eval_call(Elaborator *e, const Tree *t)
 {
     Value *callee = eval_callee(e, t->first);
     Value *v = call_layer(e, callee->layer, place_of(e, t), eval_arguments(e, t->first->next), NULL, call_key(e, t));
-    note_value(e, t->first, v);
+    report_value(e, t->first, v);
     return v;
 }
 

@@ -8,7 +8,7 @@
  *   set_breaks    decides which tokens begin a line; keeps the user's breaks inside statements where they are allowed
  *   align         decides the blanks before `=`, types and `{` in runs of statements that the user aligned
  *   lay_out       prints the lines from left to right; columns depend only on what is printed, never on old columns
- *   place_notes   keeps the column of comments after code if the code leaves room for them
+ *   place_comments   keeps the column of comments after code if the code leaves room for them
  *
  * All steps depend only on tokens, line breaks and "two blanks or more", which the output keeps: formatting it again changes
  * nothing. */
@@ -17,11 +17,11 @@
 
 #include <string.h>
 
-enum { INDENT = 4, FARTHEST_NOTE = 120 };
+enum { INDENT = 4, FARTHEST_COMMENT = 120 };
 
-typedef enum Class { /* statements of one class are aligned with each other */
+typedef enum StatementClass { /* statements of one class are aligned with each other */
     NO_CLASS, PARAM_CLASS, ASSIGN_CLASS, INPUT_CLASS, WEIGHT_CLASS, UPDATE_CLASS, RESULT_CLASS, BLOCK_CLASS
-} Class;
+} StatementClass;
 typedef enum Stop { TYPE_STOP, WORD_STOP, EQUALS_STOP, BRACE_STOP, STOPS } Stop;
 
 typedef struct Item { /* a token and its role */
@@ -38,21 +38,21 @@ typedef struct Item { /* a token and its role */
     int pad;          /* additional blanks before it */
 } Item;
 
-typedef struct Statement {
+typedef struct FormattedStatement {
     int first, last; /* tokens */
     int next;        /* index of the next one in the same block; -1 if there is none */
-    Class class;
+    StatementClass class;
     int stop[STOPS]; /* tokens that may be aligned; -1 if there is none */
     bool row, seen;  /* alone on its line; already in a run */
-} Statement;
+} FormattedStatement;
 
-typedef struct Line { Text text; const Token *note; } Line;
+typedef struct Line { Text text; const Token *comment; } Line;
 
 typedef struct Formatter {
     const Token *token;
     int count;
     Item *item;
-    Statement *statements;
+    FormattedStatement *statements;
     int statement_count;
     Line *lines;
     int line_count;
@@ -216,7 +216,7 @@ static void find_statements(Formatter *l)
     for (int i = 0; i < l->count; i++) {
         int kind = l->token[i].kind;
         if (l->item[i].starts) {
-            Statement s = {.first = i, .last = i, .next = -1, .stop = {-1, -1, -1, -1}};
+            FormattedStatement s = {.first = i, .last = i, .next = -1, .stop = {-1, -1, -1, -1}};
             if (last >= 0)
                 l->statements[last].next = l->statement_count;
             last = l->statement_count;
@@ -233,7 +233,7 @@ static void find_statements(Formatter *l)
     }
 }
 
-static Class class_of(const Formatter *l, int i)
+static StatementClass class_of(const Formatter *l, int i)
 {
     int kind = l->token[i].kind;
     if (kind == STRING)
@@ -251,7 +251,7 @@ static Class class_of(const Formatter *l, int i)
     }
 }
 
-static void find_stops(const Formatter *l, Statement *s)
+static void find_stops(const Formatter *l, FormattedStatement *s)
 {
     s->class = class_of(l, s->first);
     int depth = 0;
@@ -276,7 +276,7 @@ static void find_stops(const Formatter *l, Statement *s)
     }
 }
 
-static int width_before(const Formatter *l, const Statement *s, int stop)
+static int width_before(const Formatter *l, const FormattedStatement *s, int stop)
 {
     int width = 0;
     for (int i = s->first; i < stop; i++)
@@ -284,13 +284,13 @@ static int width_before(const Formatter *l, const Statement *s, int stop)
     return width;
 }
 
-static bool joined(const Formatter *l, const Statement *a, const Statement *b) /* true if they are on consecutive lines */
+static bool joined(const Formatter *l, const FormattedStatement *a, const FormattedStatement *b) /* true if they are on consecutive lines */
 {
     return b->row && a->class == b->class && !l->item[b->first].blank &&
            !(is_comment(l, b->first - 1) && l->item[b->first - 1].breaks);
 }
 
-static void align_stop(Formatter *l, Statement *const *run, int count, Stop stop)
+static void align_stop(Formatter *l, FormattedStatement *const *run, int count, Stop stop)
 {
     int widest = 0;
     bool wished = false;
@@ -308,17 +308,17 @@ static void align(Formatter *l)
 {
     find_statements(l);
     for (int k = 0; k < l->statement_count; k++) {
-        Statement *s = &l->statements[k];
+        FormattedStatement *s = &l->statements[k];
         find_stops(l, s);
         s->row = s->class != NO_CLASS && l->item[s->first].breaks &&
                  (s->next < 0 ? !in_line(l, s->first) : l->item[l->statements[s->next].first].breaks);
     }
-    Statement **run = NULL;
+    FormattedStatement **run = NULL;
     for (int k = 0; k < l->statement_count; k++) {
         if (!l->statements[k].row || l->statements[k].seen)
             continue;
         int count = 0;
-        for (Statement *s = &l->statements[k];; s = &l->statements[s->next]) {
+        for (FormattedStatement *s = &l->statements[k];; s = &l->statements[s->next]) {
             s->seen = true;
             APPEND(run, count, s);
             if (s->next < 0 || !joined(l, s, &l->statements[s->next]))
@@ -335,22 +335,22 @@ static void align(Formatter *l)
 
 /* ---- lines */
 
-typedef struct Context { /* an open bracket or block, or the file */
+typedef struct LayoutContext { /* an open bracket or block, or the file */
     int column;  /* column of the first element of a bracket; -1 if it is no bracket */
     int base;    /* indentation of the line that opens it, or of the statement */
     int pipe;    /* column of the element's first arrow; -1 if there is none */
     int choices; /* number of open conditional expressions when the element began */
-} Context;
+} LayoutContext;
 
 typedef struct Pen {
-    Context *context;
+    LayoutContext *context;
     int depth;
     int *choice, choices; /* columns of the `if` of each open conditional expression */
     int chain;            /* column of the `if` whose `else` was printed last; in `else if` the next `if` inherits it */
     int indent;           /* indentation of the current line */
 } Pen;
 
-static void new_element(Pen *p, Context *c)
+static void new_element(Pen *p, LayoutContext *c)
 {
     c->pipe = -1;
     c->choices = p->choices;
@@ -358,7 +358,7 @@ static void new_element(Pen *p, Context *c)
 
 static int column_for(const Formatter *l, Pen *p, int i) /* the column of a token that begins a line */
 {
-    Context *c = &p->context[p->depth - 1];
+    LayoutContext *c = &p->context[p->depth - 1];
     const Item *it = &l->item[i];
     int kind = kind_at(l, i);
     if (kind == ')' || kind == ']')
@@ -404,14 +404,14 @@ static void begin_line(Formatter *l, Pen *p, int i)
 
 static void push_context(Pen *p, int column, int base)
 {
-    Context c = {.column = column, .base = base};
+    LayoutContext c = {.column = column, .base = base};
     new_element(p, &c);
     APPEND(p->context, p->depth, c);
 }
 
 static void after_token(const Formatter *l, Pen *p, int i, int column) /* column: where the token was printed */
 {
-    Context *c = &p->context[p->depth - 1];
+    LayoutContext *c = &p->context[p->depth - 1];
     int kind = l->token[i].kind;
     if (kind == '(' || kind == '[') {
         bool hangs = i + 1 < l->count && (l->item[i + 1].breaks || is_comment(l, i + 1));
@@ -445,14 +445,14 @@ static void lay_out(Formatter *l)
         if (l->item[i].breaks)
             begin_line(l, &pen, i);
         else if (is_comment(l, i)) {
-            l->lines[l->line_count - 1].note = t;
+            l->lines[l->line_count - 1].comment = t;
             continue;
         }
         Text *line = &l->lines[l->line_count - 1].text;
         if (!l->item[i].breaks)
             text_add(line, "%*s", blanks(l, i - 1, i) + l->item[i].pad, "");
         if (l->item[i].starts) {
-            Context *c = &pen.context[pen.depth - 1];
+            LayoutContext *c = &pen.context[pen.depth - 1];
             c->base = pen.indent;
             pen.choices = c->choices;
             new_element(&pen, c);
@@ -464,28 +464,28 @@ static void lay_out(Formatter *l)
     }
 }
 
-static Text place_notes(Formatter *l)
+static Text place_comments(Formatter *l)
 {
     Text out = {0};
     for (int from = 0, to; from < l->line_count; from = to) {
-        const Token *note = l->lines[from].note;
+        const Token *note = l->lines[from].comment;
         int widest = 0;
         bool fits = true;
         for (to = from; to < l->line_count; to++) {
-            const Token *other = l->lines[to].note;
+            const Token *other = l->lines[to].comment;
             if (to > from && (!note || !other || other->column != note->column))
                 break;
             int width = (int)l->lines[to].text.length;
             widest = width > widest ? width : widest;
-            fits = fits && note && note->column - 1 > width && note->column - 1 <= FARTHEST_NOTE;
+            fits = fits && note && note->column - 1 > width && note->column - 1 <= FARTHEST_COMMENT;
         }
         for (int k = from; k < to; k++) {
             const Line *line = &l->lines[k];
             text_add(&out, "%s", text_of(&line->text));
-            if (line->note) {
+            if (line->comment) {
                 int column = fits ? note->column - 1 : widest + 2;
                 text_add(&out, "%*s", column - (int)line->text.length, "");
-                text_bytes(&out, line->note->text, (size_t)line->note->length);
+                text_bytes(&out, line->comment->text, (size_t)line->comment->length);
             }
             text_add(&out, "\n");
         }
@@ -522,7 +522,7 @@ Text format_source(const Source *source)
     set_breaks(&l);
     align(&l);
     lay_out(&l);
-    Text out = place_notes(&l);
+    Text out = place_comments(&l);
     compare(&tokens, source->file, &out);
     return out;
 }

@@ -25,12 +25,12 @@ void set_local(Elaborator *e, const char *name, Value *v)
 }
 
 /* Reports a value such as "f32[28, 28], 3136 bytes a sample" to an editor. */
-void note_value(const Elaborator *e, const Tree *at, const Value *v)
+void report_value(const Elaborator *e, const Tree *at, const Value *v)
 {
-    if (!e->settings->note || at->source->library)
+    if (!e->settings->report_value || at->source->library)
         return;
     const Node *n = v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED ? v->node : NULL;
-    e->settings->note(at, n ? format("%s%s, %lld bytes%s%s", dtype_name(n->dtype), n->shape.rank ? shape_text(&n->shape) : "[]",
+    e->settings->report_value(at, n ? format("%s%s, %lld bytes%s%s", dtype_name(n->dtype), n->shape.rank ? shape_text(&n->shape) : "[]",
                                      (long long)(shape_count(&n->shape) * dtype_bytes(n->dtype)), n->sharded ? " a sample" : "",
                                      v->kind == VALUE_WEIGHTED ? ", with weights" : "")
                             : value_describe(v));
@@ -39,7 +39,7 @@ void note_value(const Elaborator *e, const Tree *at, const Value *v)
 void set_name(Elaborator *e, const Tree *name, Value *v)
 {
     set_local(e, name->text, v);
-    note_value(e, name, v);
+    report_value(e, name, v);
 }
 
 Value *find_local(const Elaborator *e, const char *name)

@@ -45,7 +45,7 @@ static void load_file(Elaborator *e, Loader *loader, const Tree *file, bool main
 
 static void import(Elaborator *e, Loader *loader, const Tree *t)
 {
-    const char *path = path_beside(t->source->file, t->text), *kept = real_path(path), *why;
+    const char *path = path_in_folder_of(t->source->file, t->text), *kept = real_path(path), *why;
     if (!kept)
         error_tree(e, t, "%s cannot be read: %s", path, strerror(errno));
     for (int k = 0; k < loader->count; k++)
@@ -127,7 +127,7 @@ static void load_file(Elaborator *e, Loader *loader, const Tree *file, bool main
     }
     if (main_file && !e->model_tree && wanted)
         error_tree(e, file, "there is no model '%s'%s", wanted, did_you_mean(wanted, models, count));
-    if (main_file && !e->model_tree && errors_said())
+    if (main_file && !e->model_tree && error_count())
         give_up();
     if (main_file && !e->model_tree && !e->settings->part)
         error_tree(e, file, "there is no model: write model NAME { input ...  loss ... }");

@@ -317,7 +317,7 @@ static void find_sharded(const ScanBody *s, bool *sharded)
 }
 
 /* Stores what the carries turned out to be. Returns true if the guesses were right. */
-static bool look_again(const ScanBody *s, Guess **guesses, int *count)
+static bool infer_again(const ScanBody *s, Guess **guesses, int *count)
 {
     bool *sharded = NEW_ARRAY(bool, s->carry_count), right = true;
     Guess *seen = NEW_ARRAY(Guess, s->carry_count);
@@ -486,7 +486,7 @@ static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Gues
         Value *now = map_get(&f->locals, name);
         map_set(&after, name, now == element[k] ? NULL : leave_new(s, now, true));
     }
-    bool right = look_again(s, guesses, guess_count);
+    bool right = infer_again(s, guesses, guess_count);
     e->graph = outer;
     e->scan = s->outer;
     e->staging = s->outer ? &s->outer->staging : NULL;

@@ -1,7 +1,7 @@
 /* outline.c: makes an outline of the evaluation: the library layers that compute it, their arguments, and the tensors that pass
  * from one to the next. Programs carry it for `export`, which needs more than the weights.
  *
- * In: the user's calls of library layers, recorded in the evaluation pass (begin_note, end_note), and the pass's graph. Out:
+ * In: the user's calls of library layers, recorded in the evaluation pass (begin_record, end_record), and the pass's graph. Out:
  * model->outline: a row for each of these calls and for each input, variable and primitive outside of them, before the rows that
  * use it. Views (reshapes, slices with step 1, ...) have no rows. A tensor argument is an option whose name ends with *; its
  * items are the row that makes the tensor, the index of the first element that the tensor takes of that row (-1 if index and
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-struct NotedCall {
+struct RecordedCall {
     DataCall call;
     Node **from; /* for each option: the tensor, or NULL */
     int from_count;
@@ -41,7 +41,7 @@ static DataItem number_item(double v)
 }
 
 /* Adds the layer's name and the arguments of a pipeline of one step, in order. */
-static void note_layer(DataCall *c, const char *name, const Layer *layer)
+static void add_layer_option(DataCall *c, const char *name, const Layer *layer)
 {
     DataOption o = {.name = name};
     const Step *step = layer->kind == LAYER_PIPELINE && layer->step_count == 1 ? &layer->steps[0] : NULL;
@@ -58,7 +58,7 @@ static void note_layer(DataCall *c, const char *name, const Layer *layer)
 }
 
 /* Adds a list of numbers. A list with other elements gets an option without items. */
-static void note_list(DataCall *c, const char *name, const Value *list)
+static void add_list_option(DataCall *c, const char *name, const Value *list)
 {
     DataOption o = {.name = name};
     for (int k = 0; k < list->count && list->items[k]->kind == VALUE_NUMBER; k++)
@@ -68,9 +68,9 @@ static void note_list(DataCall *c, const char *name, const Value *list)
 }
 
 /* Runs before the body, which may assign to the parameters. */
-struct NotedCall *begin_note(Elaborator *e, const Layer *layer, const char *const *names, int count, const Place *at)
+struct RecordedCall *begin_record(Elaborator *e, const Layer *layer, const char *const *names, int count, const Place *at)
 {
-    struct NotedCall *n = NEW(struct NotedCall);
+    struct RecordedCall *n = NEW(struct RecordedCall);
     n->call = (DataCall){.name = layer->name, .at = at};
     DataItem path = {e->frame->instance->names->path, 0};
     Node *none = NULL;
@@ -83,9 +83,9 @@ struct NotedCall *begin_note(Elaborator *e, const Layer *layer, const char *cons
         Node *from = v->kind == VALUE_TENSOR ? v->node : NULL;
         bool plain = v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL || v->kind == VALUE_STRING;
         if (v->kind == VALUE_LAYER)
-            note_layer(&n->call, names[k], v->layer);
+            add_layer_option(&n->call, names[k], v->layer);
         else if (v->kind == VALUE_LIST)
-            note_list(&n->call, names[k], v);
+            add_list_option(&n->call, names[k], v);
         else if (plain || from || v->kind == VALUE_NONE)
             add_option(&n->call, from ? format("%s*", names[k]) : names[k], &item, plain);
         else
@@ -95,7 +95,7 @@ struct NotedCall *begin_note(Elaborator *e, const Layer *layer, const char *cons
     return n;
 }
 
-static bool is_argument(const struct NotedCall *n, const Node *made)
+static bool is_argument(const struct RecordedCall *n, const Node *made)
 {
     for (int k = 0; k < n->from_count; k++)
         if (n->from[k] == made)
@@ -104,14 +104,14 @@ static bool is_argument(const struct NotedCall *n, const Node *made)
 }
 
 /* Records the call's results. A layer that returns its argument, as dropout does in evaluation, makes none. */
-void end_note(Elaborator *e, struct NotedCall *n, const Value *result)
+void end_record(Elaborator *e, struct RecordedCall *n, const Value *result)
 {
-    int number = e->noted_count + 1;
-    APPEND(e->noted, e->noted_count, *n);
+    int number = e->recorded_call_count + 1;
+    APPEND(e->recorded_calls, e->recorded_call_count, *n);
     for (int k = 0; k < (result->kind == VALUE_RESULTS ? result->count : 1); k++) {
         const Value *v = result->kind == VALUE_RESULTS ? result->items[k] : result;
         if ((v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED) && v->node->graph == e->top && !is_argument(n, v->node))
-            APPEND(e->noted[number - 1].made, e->noted[number - 1].made_count, v->node);
+            APPEND(e->recorded_calls[number - 1].made, e->recorded_calls[number - 1].made_count, v->node);
     }
 }
 
@@ -132,7 +132,7 @@ static bool is_view(const Node *n)
 }
 
 /* True if the slice is contiguous, or if it takes one element of each leading index and the view has several axes. */
-static bool is_stretch(const Node *slice, bool one_axis)
+static bool is_contiguous(const Node *slice, bool one_axis)
 {
     const Shape *from = &slice->in[0]->shape, *to = &slice->shape;
     int axis = 0;
@@ -152,7 +152,7 @@ static const Node *seen(const Outline *o, const Node *n, double *first)
     bool repeated = false, placed = true, one_axis = n->shape.rank < 2;
     for (*first = 0; !o->call_of[n->id] && is_view(n); n = n->in[0]) {
         double step = 1;
-        placed = placed && !(n->op == OP_SLICE && (repeated || !is_stretch(n, one_axis)));
+        placed = placed && !(n->op == OP_SLICE && (repeated || !is_contiguous(n, one_axis)));
         repeated = repeated || n->op == OP_BROADCAST;
         for (int k = n->op == OP_SLICE ? n->shape.rank - 1 : -1; k >= 0; step *= (double)n->in[0]->shape.extent[k--])
             *first += step * (double)n->ints[k];
@@ -212,7 +212,7 @@ static int row_of(Outline *o, const Node *n)
         return o->row_of[n->id] - 1;
     DataCall c;
     if (o->call_of[n->id]) {
-        struct NotedCall *noted = &o->e->noted[o->call_of[n->id] - 1];
+        struct RecordedCall *noted = &o->e->recorded_calls[o->call_of[n->id] - 1];
         c = noted->call;
         for (int k = 0; k < c.option_count; k++)
             if (noted->from[k])
@@ -230,8 +230,8 @@ static bool may_be_of_a_family(const Elaborator *e)
 {
     static const char *const KNOWN[] = {"layer1.0.conv1.weight", "embedder.embedder.convolution.weight",
                                         "downsample_layers.0.0.weight", "embeddings.patch_embeddings.weight"};
-    for (int i = 0; i < e->noted_count; i++)
-        if (strcmp(e->noted[i].call.name, "attention") == 0)
+    for (int i = 0; i < e->recorded_call_count; i++)
+        if (strcmp(e->recorded_calls[i].call.name, "attention") == 0)
             return true;
     for (int i = 0; i < e->model->variable_count; i++)
         for (int k = 0; k < COUNT(KNOWN); k++) {
@@ -250,9 +250,9 @@ void outline(Elaborator *e)
         return;
     Outline o = {.e = e, .row_of = NEW_ARRAY(int, g->node_count), .call_of = NEW_ARRAY(int, g->node_count)};
     double first;
-    for (int i = 0; i < e->noted_count; i++)
-        for (int k = 0; k < e->noted[i].made_count; k++)
-            o.call_of[e->noted[i].made[k]->id] = i + 1;
+    for (int i = 0; i < e->recorded_call_count; i++)
+        for (int k = 0; k < e->recorded_calls[i].made_count; k++)
+            o.call_of[e->recorded_calls[i].made[k]->id] = i + 1;
     for (int i = 0; i < g->result_count; i++)
         row_of(&o, seen(&o, g->results[i].value, &first));
 }

@@ -1,10 +1,10 @@
 /* patterns.c: finds the rules of the train block that match a weight or an instance, and combines them. */
 #include "dsl/elaborate.h"
-#include "runtime/base/near.h"
+#include "runtime/base/spelling.h"
 
 #include <string.h>
 
-static int reaches(const char *pattern, const char *name) { return mgpu_pattern_reaches(pattern, (ptrdiff_t)strlen(pattern), name); }
+static int matches(const char *pattern, const char *name) { return mgpu_pattern_match(pattern, (ptrdiff_t)strlen(pattern), name); }
 
 Reached rules_of(Elaborator *e, const char *name)
 {
@@ -14,7 +14,7 @@ Reached rules_of(Elaborator *e, const char *name)
         const char *pattern = NULL;
         int n = 0, below = -1;
         for (const Tree *p = r->tree->first->first; p; p = p->next, n++) {
-            int end = reaches(p->text, name);
+            int end = matches(p->text, name);
             if (end < 0)
                 continue;
             r->matched[n] = true;
@@ -42,7 +42,7 @@ bool is_frozen(const Elaborator *e, const char *path)
         const Rule *r = &e->rules[k];
         bool hit = false;
         for (const Tree *p = r->frozen >= 0 ? r->tree->first->first : NULL; p && !hit; p = p->next)
-            hit = reaches(p->text, path) >= 0;
+            hit = matches(p->text, path) >= 0;
         frozen = hit ? r->frozen : frozen;
     }
     return frozen;

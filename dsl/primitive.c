@@ -432,7 +432,7 @@ static Value *run_broadcast(Elaborator *e, const Place *at, Value **a)
     return value_tensor(graph_broadcast(graph_at(e, at), x, s));
 }
 
-static bool stretches(const Shape *from, const Shape *to)
+static bool broadcasts_to(const Shape *from, const Shape *to)
 {
     bool fits = from->rank <= to->rank;
     for (int k = 1; fits && k <= from->rank; k++) {
@@ -460,7 +460,7 @@ static Value *run_scatter_add(Elaborator *e, const Place *at, Value **a)
         Shape rows = i->shape;
         for (int k = 1; k < x->shape.rank; k++)
             rows.extent[rows.rank++] = x->shape.extent[k];
-        if (stretches(&v->shape, &rows))
+        if (broadcasts_to(&v->shape, &rows))
             v = graph_broadcast(g, v, rows);
     }
     Node *in[3] = {graph_cast(g, x, dtype), i, graph_cast(g, v, dtype)};

@@ -108,7 +108,7 @@ static void add_number(DataOption *o, ArgumentKind kind, const Place *at, const 
 }
 
 /* Returns a hint that names the most similar choice. */
-static const char *near_choice(const Parameter *p, const Value *v)
+static const char *similar_choice(const Parameter *p, const Value *v)
 {
     const char **list = NULL;
     int count = 0;
@@ -189,7 +189,7 @@ static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter
     case ARGUMENT_TYPE:
     case ARGUMENT_CHOICE:
         if (v->kind != (p->kind == ARGUMENT_TYPE ? VALUE_TYPE : VALUE_STRING) || !has_word(p->choices, v->text))
-            error_at(at, "%s must be one of %s, not %s%s", what, choices_text(p), value_describe(v), near_choice(p, v));
+            error_at(at, "%s must be one of %s, not %s%s", what, choices_text(p), value_describe(v), similar_choice(p, v));
         DataItem item = {v->text, 0};
         APPEND(o.items, o.count, item);
         break;

@@ -73,7 +73,7 @@ static void narrow(Elaborator *e, const Node *condition, const char *what)
     in->required = what;
 }
 
-static void look(Elaborator *e, const Node *n, bool *seen)
+static void check_value(Elaborator *e, const Node *n, bool *seen)
 {
     bool passes = OP_INFO[n->op].op_class == ELEMENTWISE || n->op == OP_SUM || keeps_all(n);
     if (seen[n->id] || !passes || (n->op == OP_WHERE && !n->text)) /* other WHEREs may drop bad elements */
@@ -82,10 +82,10 @@ static void look(Elaborator *e, const Node *n, bool *seen)
     if (n->op == OP_WHERE)
         narrow(e, n->in[0], n->text);
     for (int k = n->op == OP_WHERE; k < n->inputs; k++)
-        look(e, n->in[k], seen);
+        check_value(e, n->in[k], seen);
 }
 
 void require_of_inputs(Elaborator *e, const Node *value)
 {
-    look(e, value, NEW_ARRAY(bool, value->graph->node_count));
+    check_value(e, value, NEW_ARRAY(bool, value->graph->node_count));
 }

@@ -13,7 +13,7 @@ static void stage(Elaborator *e, Role role, const char *name, int variable, Valu
 /* ---- variables */
 
 /* Returns whether `from` can be broadcast to exactly `to`. */
-static bool stretches(const Shape *from, const Shape *to)
+static bool broadcasts_to(const Shape *from, const Shape *to)
 {
     for (int k = 1; k <= from->rank && k <= to->rank; k++)
         if (from->extent[from->rank - k] != 1 && from->extent[from->rank - k] != to->extent[to->rank - k])
@@ -24,7 +24,7 @@ static bool stretches(const Shape *from, const Shape *to)
 Node *fit_variable(Graph *g, Node *n, const Variable *v)
 {
     n = n->weak ? graph_strong(g, n, v->dtype) : graph_cast(g, n, v->dtype);
-    if (!stretches(&n->shape, &v->shape))
+    if (!broadcasts_to(&n->shape, &v->shape))
         return NULL;
     return shape_equal(&n->shape, &v->shape) ? n : graph_broadcast(g, n, v->shape);
 }
@@ -78,7 +78,7 @@ void add_update(Elaborator *e, int index, Node *n, const Place *at)
 
 /* ---- losses, metrics, outputs */
 
-bool reaches_total(const Elaborator *e, const Node *n)
+bool depends_on_total(const Elaborator *e, const Node *n)
 {
     if (!e->has_total || !n)
         return false;
@@ -107,7 +107,7 @@ static void add_output(Elaborator *e, const Place *at, const Value *v, const cha
     Node *n = node_of(e, at, v, "an output");
     if (n->weak)
         n = graph_strong(graph_at(e, at), n, F32);
-    if (reaches_total(e, n))
+    if (depends_on_total(e, n))
         error_at(at, "total belongs in metrics, not in an output");
     if (!n->sharded)
         error_at(at, "this value is the same for all samples: it is no column of predict");
@@ -140,7 +140,7 @@ void add_result(Elaborator *e, Role role, const char *name, const Value *v, cons
     Node *value = v->kind == VALUE_WEIGHTED ? v->node : node_of(e, at, v, format("a %s", what));
     value = float_node(e, value);
     Node *weight = v->kind == VALUE_WEIGHTED ? v->weight : NULL;
-    bool total = reaches_total(e, value) || reaches_total(e, weight);
+    bool total = depends_on_total(e, value) || depends_on_total(e, weight);
     if (role == ROLE_LOSS && total)
         error_at(at, "total belongs in metrics: a loss is a mean already, and has a gradient");
     if (total && (value->sharded || weight))

@@ -4,7 +4,7 @@
  *
  * A frozen instance runs with `training` false. A frozen weight gets no gradient and no update. */
 #include "dsl/settings.h"
-#include "runtime/base/near.h"
+#include "runtime/base/spelling.h"
 
 #include <string.h>
 
@@ -87,16 +87,16 @@ static const char *part_of(const char *name, const char **rest)
     return copy_text(name, length);
 }
 
-static bool reaches_any(const char *pattern, const char *const *names, int count)
+static bool matches_any(const char *pattern, const char *const *names, int count)
 {
     for (int k = 0; k < count; k++)
-        if (mgpu_pattern_reaches(pattern, (ptrdiff_t)strlen(pattern), names[k]) >= 0)
+        if (mgpu_pattern_match(pattern, (ptrdiff_t)strlen(pattern), names[k]) >= 0)
             return true;
     return false;
 }
 
 /* Returns the most similar component of the dotted names. NULL if none is similar, or if `part` is one of them. */
-static const char *near_part(const char *part, const char *const *names, int count)
+static const char *similar_component(const char *part, const char *const *names, int count)
 {
     const char *best = NULL, *rest;
     int least = strlen(part) < 5 ? 2 : (int)(strlen(part) + 1) / 3 + 1;
@@ -113,18 +113,18 @@ static const char *near_part(const char *part, const char *const *names, int cou
 }
 
 /* "*.biass" -> "*.bias": replaces the pattern's unknown components by similar ones; else suggests a similar name. */
-static const char *near_pattern(const char *pattern, const char *const *names, int count)
+static const char *similar_pattern(const char *pattern, const char *const *names, int count)
 {
     Text mended = {0};
     const char *rest;
     for (const char *at = pattern; at; at = rest) {
         const char *part = part_of(at, &rest);
-        const char *near = strpbrk(part, "*?") ? NULL : near_part(part, names, count);
+        const char *near = strpbrk(part, "*?") ? NULL : similar_component(part, names, count);
         text_add(&mended, "%s%s", at == pattern ? "" : ".", near ? near : part);
     }
-    if (reaches_any(text_of(&mended), names, count))
+    if (matches_any(text_of(&mended), names, count))
         return format("; did you mean %s?", string_literal(text_of(&mended)));
-    if (reaches_any(format("*.%s", text_of(&mended)), names, count))
+    if (matches_any(format("*.%s", text_of(&mended)), names, count))
         return format("; did you mean %s?", string_literal(format("*.%s", text_of(&mended))));
     const char *hint = did_you_mean(pattern, names, count);
     return hint[0] ? hint : count ? format("; a weight is called '%s'", names[0]) : "";
@@ -140,7 +140,7 @@ void check_rules(Elaborator *e)
             const char *const *names = names_of_weights(e, &count);
             error_tree(e, p, "the pattern %s reaches no weight%s (`mgpuc check` lists the names)",
                        string_literal(p->text),
-                       near_pattern(p->text, names, count));
+                       similar_pattern(p->text, names, count));
         }
     }
 }

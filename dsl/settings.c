@@ -186,7 +186,7 @@ Value *eval_setting(Elaborator *e, const char *name, const Tree *t)
 }
 
 /* Returns a hint if the value is a string that is, or is similar to, one of the choices. */
-static const char *near_choice(const Value *v, const char *const *choices, int count)
+static const char *similar_choice(const Value *v, const char *const *choices, int count)
 {
     if (v->kind != VALUE_STRING)
         return "";
@@ -238,7 +238,7 @@ static void set_precision(Elaborator *e, const Place *at, const Value *v)
     bool type = v->kind == VALUE_TYPE && dtype_is_float((Dtype)v->i);
     bool tf32 = v->kind == VALUE_STRING && strcmp(v->text, "tf32") == 0;
     if (!type && !tf32)
-        error_at(at, "precision is f32, tf32, bf16, f16 or f64, not %s%s", value_describe(v), near_choice(v, CHOICES, COUNT(CHOICES)));
+        error_at(at, "precision is f32, tf32, bf16, f16 or f64, not %s%s", value_describe(v), similar_choice(v, CHOICES, COUNT(CHOICES)));
     e->model->precision = type ? (Dtype)v->i : F32;
     e->model->tf32 = tf32;
 }
@@ -403,7 +403,7 @@ static void set_on_nan(Elaborator *e, const Place *at, const Value *v)
     int choice = v->kind == VALUE_STRING ? find_text(v->text, CHOICES, COUNT(CHOICES)) : -1;
     if (choice < 0)
         error_at(at, "on_nan is \"stop\", \"skip\" or \"ignore\", not %s%s", value_describe(v),
-                 near_choice(v, CHOICES, COUNT(CHOICES)));
+                 similar_choice(v, CHOICES, COUNT(CHOICES)));
     e->model->on_nan = choice == 0 ? NAN_STOP : choice == 1 ? NAN_SKIP : NAN_IGNORE;
 }
 
@@ -413,7 +413,7 @@ static void set_observe(Elaborator *e, const Place *at, const Value *v)
     int choice = v->kind == VALUE_STRING ? find_text(v->text, CHOICES, COUNT(CHOICES)) : -1;
     if (choice < 0 && v->kind != VALUE_NONE)
         error_at(at, "observe is \"metrics\", \"gradients\", \"all\" or none, not %s%s", value_describe(v),
-                 near_choice(v, CHOICES, COUNT(CHOICES)));
+                 similar_choice(v, CHOICES, COUNT(CHOICES)));
     e->model->observe = choice < 0 ? OBSERVE_NOTHING : OBSERVE_METRICS + (unsigned)choice;
 }
 
@@ -421,7 +421,7 @@ static void set_recompute(Elaborator *e, const Place *at, const Value *v)
 {
     static const char *const CHOICES[] = {"auto"};
     if (v->kind != VALUE_NONE && (v->kind != VALUE_STRING || find_text(v->text, CHOICES, COUNT(CHOICES)) < 0))
-        error_at(at, "recompute is \"auto\" or none, not %s%s", value_describe(v), near_choice(v, CHOICES, COUNT(CHOICES)));
+        error_at(at, "recompute is \"auto\" or none, not %s%s", value_describe(v), similar_choice(v, CHOICES, COUNT(CHOICES)));
     e->model->recompute = v->kind == VALUE_STRING;
 }
 

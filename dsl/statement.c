@@ -74,9 +74,9 @@ static void run_for(Elaborator *e, const Tree *t)
             unpack(e, names, v->items[k]);
         else
             set_name(e, names->first, v->items[k]);
-        const int errors = errors_said();
+        const int errors = error_count();
         run_block(e, body);
-        if (errors_said() > errors) /* further iterations would only repeat these errors */
+        if (error_count() > errors) /* further iterations would only repeat these errors */
             give_up();
     }
     f->loops = before;

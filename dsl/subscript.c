@@ -1,6 +1,6 @@
 /* subscript.c: x[...] of lists, strings and tensors; fields; unpacking a value into several names. */
 #include "dsl/elaborate.h"
-#include "dsl/elsewhere.h"
+#include "dsl/foreign_names.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -14,7 +14,7 @@ Graph *graph_at(Elaborator *e, const Place *at)
 
 /* ---- numbers and lists as constants */
 
-typedef struct Gathered { double *data; int64_t count, room; bool fraction, boolean, number, large; } Gathered;
+typedef struct Gathered { double *data; int64_t count, capacity; bool fraction, boolean, number, large; } Gathered;
 
 static void gather(const Place *at, const Value *v, Shape *shape, int level, Gathered *out)
 {
@@ -37,10 +37,10 @@ static void gather(const Place *at, const Value *v, Shape *shape, int level, Gat
         error_at(at, "%s cannot be part of a tensor", value_describe(v));
     if (level != shape->rank)
         error_at(at, "a tensor's lists must have equal depths");
-    if (out->count == out->room) {
-        int64_t room = out->room ? 2 * out->room : 16;
-        out->data = grow(out->data, sizeof(double) * (size_t)out->count, sizeof(double) * (size_t)room);
-        out->room = room;
+    if (out->count == out->capacity) {
+        int64_t capacity = out->capacity ? 2 * out->capacity : 16;
+        out->data = grow(out->data, sizeof(double) * (size_t)out->count, sizeof(double) * (size_t)capacity);
+        out->capacity = capacity;
     }
     double d = exact_number(at, v);
     out->boolean |= v->kind == VALUE_BOOL;
@@ -261,10 +261,10 @@ Value *cast_value(Elaborator *e, const Place *at, Dtype dtype, Value *v)
 
 /* ---- matmul of one sample, with NumPy's rules */
 
-typedef struct Operand { Node *node; char letters[MAX_RANK + 1]; } Operand;
+typedef struct MatmulOperand { Node *node; char letters[MAX_RANK + 1]; } MatmulOperand;
 
 /* Drops a batch axis of extent 1 that is broadcast: only the other operand then has its letter. */
-static void drop_axis(Elaborator *e, const Place *at, Operand *o, int axis)
+static void drop_axis(Elaborator *e, const Place *at, MatmulOperand *o, int axis)
 {
     Shape s = o->node->shape;
     for (int k = axis; k + 1 < s.rank; k++) {
@@ -277,7 +277,7 @@ static void drop_axis(Elaborator *e, const Place *at, Operand *o, int axis)
 }
 
 /* Removes transposes, since einsum reads axes in any order. */
-static void look_through_transpose(Operand *o)
+static void skip_transpose(MatmulOperand *o)
 {
     while (o->node->op == OP_TRANSPOSE) {
         char letters[MAX_RANK + 1] = {0};
@@ -290,8 +290,8 @@ static void look_through_transpose(Operand *o)
 
 Value *matmul(Elaborator *e, const Place *at, Value *va, Value *vb)
 {
-    Operand a = {.node = node_of(e, at, va, "the left side of '@'")};
-    Operand b = {.node = node_of(e, at, vb, "the right side of '@'")};
+    MatmulOperand a = {.node = node_of(e, at, va, "the left side of '@'")};
+    MatmulOperand b = {.node = node_of(e, at, vb, "the right side of '@'")};
     int ra = a.node->shape.rank, rb = b.node->shape.rank;
     if (ra == 0 || rb == 0)
         error_at(at, "'@' needs at least one axis on each side; a scalar is multiplied by '*'");
@@ -340,8 +340,8 @@ Value *matmul(Elaborator *e, const Place *at, Value *va, Value *vb)
                      shape_text(&b.node->shape), x, y);
         drop_axis(e, at, x == 1 ? &a : &b, x == 1 ? ka : kb);
     }
-    look_through_transpose(&a);
-    look_through_transpose(&b);
+    skip_transpose(&a);
+    skip_transpose(&b);
     snprintf(spec, sizeof spec, "%s,%s->%s", a.letters, b.letters, result);
     return value_tensor(graph_einsum(graph_at(e, at), copy_text(spec, strlen(spec)), (Node *[]){a.node, b.node}, 2, false));
 }

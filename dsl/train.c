@@ -1,6 +1,6 @@
 /* train.c: the train block. It is executed twice: first only for its numbers, because rates may read the batch before it is set,
  * then for its effects. settings.c and rules.c define settings and rules; optimizer.c applies them. */
-#include "dsl/elsewhere.h"
+#include "dsl/foreign_names.h"
 #include "dsl/settings.h"
 
 #include <math.h>
@@ -154,14 +154,14 @@ void warn_of_training(Elaborator *e)
 /* ---- settings and params, for the log of a run */
 
 /* Returns a value, or its text where that is clearer. */
-static const char *told_text(const Value *v, const Tree *text)
+static const char *setting_text(const Value *v, const Tree *text)
 {
     bool plain = v->kind != VALUE_LAYER && v->kind != VALUE_LIST && !has_tensor(v);
     return plain || !text ? value_print(v) : tree_text(text);
 }
 
 /* Returns a call such as "adam(beta1 = 0.8)", including the arguments of --set optimizer.NAME=VALUE. */
-static const char *told_optimizer(const TrainSetting *s)
+static const char *optimizer_text(const TrainSetting *s)
 {
     const Step *step = &s->value->layer->steps[0];
     Text t = {0};
@@ -176,7 +176,7 @@ static const char *told_optimizer(const TrainSetting *s)
     return text_take(&t);
 }
 
-void tell(Elaborator *e)
+void record_settings(Elaborator *e)
 {
     Model *m = e->model;
     for (int k = 0; k < e->train_settings.count; k++) {
@@ -184,12 +184,12 @@ void tell(Elaborator *e)
         bool optimizer = strcmp(s->name, "optimizer") == 0;
         if (optimizer && !m->train && !s->tree)
             continue;
-        Told t = {s->name, optimizer ? told_optimizer(s) : told_text(s->value, s->tree), false};
+        SettingText t = {s->name, optimizer ? optimizer_text(s) : setting_text(s->value, s->tree), false};
         APPEND(m->told, m->told_count, t);
     }
     for (int k = 0; k < e->params.count; k++) {
         const Param *p = e->params.values[k];
-        Told t = {p->name, told_text(p->value, NULL), true};
+        SettingText t = {p->name, setting_text(p->value, NULL), true};
         APPEND(m->told, m->told_count, t);
     }
 }

@@ -2,7 +2,7 @@
 #include "dsl/tree.h"
 
 #include "dsl/dsl.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static Tree *parse_as(const Source *source, bool expression)
     Parse p = {.source = source, .expression = expression};
     if (scan_and_parse(&p) == 0 && p.tree)
         return p.tree;
-    if (!errors_said())
+    if (!error_count())
         die("the parser failed without a message");
     if (expression)
         give_up();
@@ -84,7 +84,7 @@ const char *real_path(const char *path)
     return kept;
 }
 
-const char *path_beside(const char *file, const char *path)
+const char *path_in_folder_of(const char *file, const char *path)
 {
     const char *slash = strrchr(file, '/');
     return path[0] == '/' || !slash ? path : format("%.*s/%s", (int)(slash - file), file, path);

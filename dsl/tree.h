@@ -124,7 +124,7 @@ Source *read_source(const char *path); /* Reads a file, or standard input for "-
 Source *find_source(const char *path, const char **why); /* Returns NULL and the reason in *why if the file cannot be read. */
 void source_in_place(const char *path, const char *text, size_t length); /* replaces a file's text; path: of real_path */
 const char *real_path(const char *path); /* Resolves links. The file itself may be missing; returns NULL if its folder is. */
-const char *path_beside(const char *file, const char *path); /* resolves an import of `path` in `file` */
+const char *path_in_folder_of(const char *file, const char *path); /* resolves an import of `path` in `file` */
 Tree *parse(const Source *);
 Tree *parse_setting(const char *key, const char *text); /* Parses the TEXT of --set KEY=TEXT, which is one expression. */
 void tree_print(const Tree *, Text *);  /* prints `--emit ast`, one node a line: kind, text, @line:column */

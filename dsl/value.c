@@ -11,7 +11,7 @@
 /* The arena for values. A layer makes thousands of them, and nothing refers to them once the model is complete. */
 static Memory *memory; /* NULL for the arena in use */
 
-void values_lie_in(Memory *m) { memory = m; }
+void values_use_memory(Memory *m) { memory = m; }
 
 Value *value_new(void)
 {

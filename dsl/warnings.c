@@ -50,10 +50,10 @@ static void check_pair(Elaborator *e, const char *loss, const Node *a, const Nod
 }
 
 /* Positional arguments that look like those of PyTorch's modules, which name the number of channels (or rows of a table) that our
- * layer takes from its input. `in` is the position of that number; the argument at `tells` reveals the mistake. */
+ * layer takes from its input. `in` is the position of that number; the argument at `evidence` reveals the mistake. */
 static const struct Habit {
     const char *layer, *theirs;
-    int in, tells;
+    int in, evidence;
     enum { ANY, NEVER, SAME, SAME_WINDOW } if_in; /* NEVER: an error follows. SAME: only if the number at `in` is the input's */
 } HABITS[] = {
     {"conv", "Conv2d(in, out, size)", 1, 3, SAME_WINDOW},
@@ -83,12 +83,12 @@ static bool is_number(const Value *v) { return v && v->kind == VALUE_NUMBER; }
 
 static bool is_habit(const struct Habit *f, Value *const *values, int by_place, double in)
 {
-    if (by_place <= f->tells)
+    if (by_place <= f->evidence)
         return false;
-    for (int k = f->in; k <= f->tells; k++)
+    for (int k = f->in; k <= f->evidence; k++)
         if (!is_number(values[k]))
             return false;
-    double tells = number_of(values[f->tells]);
+    double tells = number_of(values[f->evidence]);
     bool equal = number_of(values[f->in]) == in;
     return f->if_in <= NEVER ? tells >= 1 : equal && (f->if_in == SAME ? tells != in : is_window(number_of(values[f->in + 1]), tells));
 }
@@ -113,13 +113,13 @@ static void check_habit(Elaborator *e, const struct Habit *f, const Layer *layer
     if (in < 1 || !is_habit(f, values, by_place, in) || !is_news(e, at, f->layer))
         return;
     const Tree *params = layer->tree->first->first, *tells = params;
-    for (int k = 0; k < f->tells; k++)
+    for (int k = 0; k < f->evidence; k++)
         tells = tells->next;
     lint_at(e->settings->silenced, LINT_TORCH_ARGUMENTS, at,
             "%s(%s) is %s: %s takes the %s, %g here, from its input, where PyTorch's %s names them; write %s(%s)%s",
             f->layer, numbers_text(params, values, by_place, -1, false), numbers_text(params, values, by_place, -1, true), f->layer,
             table ? "classes" : "channels", in, f->theirs, f->layer, numbers_text(params, values, by_place, f->in, false),
-            f->if_in == NEVER ? "" : format(", or %s = %g if this is meant", tells->text, number_of(values[f->tells])));
+            f->if_in == NEVER ? "" : format(", or %s = %g if this is meant", tells->text, number_of(values[f->evidence])));
 }
 
 /* Returns what was flattened to x, before element-wise operations such as dropout and activations, or NULL. */
@@ -136,7 +136,7 @@ static const Node *flattened(const Node *x, int *looks)
 }
 
 /* Records dense(flatten(x)) of an x with channels last. PyTorch's weights for it expect channels first. */
-static void note_dense(Elaborator *e, const Node *x, const Place *at)
+static void record_flat_dense(Elaborator *e, const Node *x, const Place *at)
 {
     int looks = 100;
     x = x ? flattened(x, &looks) : NULL;
@@ -177,7 +177,7 @@ void warn_of_call(Elaborator *e, const Layer *layer, Value *const *values, int b
         if (strcmp(layer->name, HABITS[k].layer) == 0)
             check_habit(e, &HABITS[k], layer, values, by_place, user);
     if (strcmp(layer->name, "dense") == 0)
-        note_dense(e, tensor_of(values[0]), user);
+        record_flat_dense(e, tensor_of(values[0]), user);
     check_bytes(e, layer->name, tensor_of(values[0]), user);
     for (int k = 0; k < COUNT(PAIRED); k++)
         if (strcmp(PAIRED[k], layer->name) == 0)
@@ -236,7 +236,7 @@ void warn_of_picture(Elaborator *e, const Value *result, const Place *at)
 }
 
 /* Records results that a loss should not get. */
-void note_act(Elaborator *e, const Layer *layer, const Value *result)
+void record_activation(Elaborator *e, const Layer *layer, const Value *result)
 {
     const Node *n = tensor_of(result);
     for (int k = 0; n && e->training_pass && layer->tree->source->library && k < COUNT(ACTS); k++)
@@ -253,7 +253,7 @@ void note_act(Elaborator *e, const Layer *layer, const Value *result)
 static bool passes_gradient(const Node *n) { return dtype_is_float(n->dtype) && n->op != OP_STOP_GRADIENT && n->op != OP_FLOOR; }
 
 /* Returns for each node whether the losses depend on it; with `gradient`, whether a gradient reaches it. */
-static bool *losses_reach(const Graph *g, bool gradient)
+static bool *reached_by_losses(const Graph *g, bool gradient)
 {
     bool *seen = NEW_ARRAY(bool, g->node_count);
     for (int k = 0; k < g->result_count; k++)
@@ -301,7 +301,7 @@ static const Node *gradient_stop(const Graph *g, int v, const bool *depended)
 }
 
 /* Returns the length of the path of the outermost instance without any reached weight, or of the whole name if there is none. */
-static size_t lost_part(const Model *m, const bool *reached, const char *name)
+static size_t unreached_prefix(const Model *m, const bool *reached, const char *name)
 {
     for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
         size_t length = (size_t)(dot - name);
@@ -318,14 +318,14 @@ void warn_of_lost_weights(Elaborator *e)
 {
     enum { MOST = 4 };
     const Model *m = e->model;
-    const bool *depended = losses_reach(m->train, false), *reached = variables_in(m, losses_reach(m->train, true));
+    const bool *depended = reached_by_losses(m->train, false), *reached = variables_in(m, reached_by_losses(m->train, true));
     const Place *next = NULL;
     Map said = {0};
     for (int k = 0; k < m->variable_count; k++) {
         const Variable *v = &m->variables[k];
         if (v->kind != WEIGHT || !v->trained || reached[k])
             continue;
-        size_t length = lost_part(m, reached, v->name);
+        size_t length = unreached_prefix(m, reached, v->name);
         const char *part = copy_text(v->name, length);
         if (map_get(&said, part))
             continue;

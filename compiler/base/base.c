@@ -1,8 +1,8 @@
 /* base.c: memory, text, maps, files; see base.h. */
 #include "compiler/base/base.h"
-#include "runtime/base/near.h"
+#include "runtime/base/spelling.h"
 #include "runtime/base/terminal.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -144,15 +144,15 @@ const char *format(const char *pattern, ...)
 
 void text_bytes(Text *t, const void *bytes, size_t length)
 {
-    if (t->length + length + 1 > t->room) {
-        size_t room = t->room ? t->room : 256;
-        while (room < t->length + length + 1)
-            room *= 2;
-        char *data = realloc(t->data, room); /* long texts would waste the arena */
+    if (t->length + length + 1 > t->capacity) {
+        size_t capacity = t->capacity ? t->capacity : 256;
+        while (capacity < t->length + length + 1)
+            capacity *= 2;
+        char *data = realloc(t->data, capacity); /* long texts would waste the arena */
         if (!data)
-            no_memory(room);
+            no_memory(capacity);
         t->data = data;
-        t->room = room;
+        t->capacity = capacity;
     }
     memcpy(t->data + t->length, bytes, length);
     t->length += length;

@@ -44,7 +44,7 @@ const char *vformat(const char *pattern, va_list);
 
 typedef struct Text { /* a growing string; data is NUL-terminated, NULL if empty (call text_of) */
     char *data;
-    size_t length, room;
+    size_t length, capacity;
 } Text;
 void text_add(Text *, const char *pattern, ...) PRINTF(2, 3);
 void text_bytes(Text *, const void *bytes, size_t length);
@@ -114,7 +114,7 @@ typedef struct Recovery {
 jmp_buf *recovery_begin(Recovery *);
 void recovery_end(Recovery *);
 _Noreturn void give_up(void); /* after an error was reported: goes to the innermost Recovery, or exit 1 */
-int errors_said(void);
+int error_count(void);
 void stop_after_errors(void); /* gives up if there were any */
 
 /* ---- diagnostics for programs, in place of messages on stderr */

@@ -64,24 +64,24 @@ int model_line(const Place *at)
 
 /* ---- recovery */
 
-static void (*sink)(const Diagnostic *);
+static void (*receiver)(const Diagnostic *);
 static Recovery *recovery;   /* the innermost */
-static Map places_said;      /* of errors */
-static Memory *kept;         /* the memory of that map */
+static Map reported_places;      /* of errors */
+static Memory *reported_memory;         /* the memory of that map */
 static int errors, distinct; /* distinct: the first one of each place */
 
 void diagnostics_to(void (*to)(const Diagnostic *))
 {
-    sink = to;
+    receiver = to;
     errors = distinct = 0;
     recovery = NULL;
-    places_said = (Map){0};
-    if (kept)
-        memory_free(kept);
-    kept = NULL;
+    reported_places = (Map){0};
+    if (reported_memory)
+        memory_free(reported_memory);
+    reported_memory = NULL;
 }
 
-int errors_said(void)
+int error_count(void)
 {
     return errors;
 }
@@ -118,11 +118,11 @@ void stop_after_errors(void)
 static bool is_first_error(const Place *at)
 {
     enum { MOST = 20 };
-    kept = kept ? kept : memory_new();
-    Memory *outer = memory_use(kept);
+    reported_memory = reported_memory ? reported_memory : memory_new();
+    Memory *outer = memory_use(reported_memory);
     const char *place = at && at->source ? format("%s:%d:%d", at->source->file, at->line, at->column) : "";
-    bool first = !map_get(&places_said, place) || !*place;
-    map_set(&places_said, place, &places_said);
+    bool first = !map_get(&reported_places, place) || !*place;
+    map_set(&reported_places, place, &reported_places);
     memory_use(outer);
     errors++;
     if (first && distinct++ == MOST)
@@ -187,8 +187,8 @@ static void report(const Place *at, bool warning, const char *name, const char *
     fflush(stdout);
     message = plain_text(message, true);
     Trail trail = placed ? trail_of(at, user) : none;
-    if (sink) {
-        sink(&(Diagnostic){warning, name, user, message, trail.list, trail.count});
+    if (receiver) {
+        receiver(&(Diagnostic){warning, name, user, message, trail.list, trail.count});
         return;
     }
     const char *kind = warning ? "warning" : "error";
@@ -196,11 +196,11 @@ static void report(const Place *at, bool warning, const char *name, const char *
         fprintf(stderr, "mgpuc: %s: %s\n", kind, message);
         return;
     }
-    enum { MOST = 2000, BEHIND = 200 }; /* names may have megabytes */
+    enum { MOST = 2000, TAIL_BYTES = 200 }; /* names may have megabytes */
     size_t length = strlen(message);
     bool whole = length <= MOST;
     fprintf(stderr, "%s:%d:%d: %s: %.*s%s%s%s\n", plain_text(user->source->file, false), user->line, user->column, kind,
-            whole ? (int)length : MOST - BEHIND, message, whole ? "" : " ... ", whole ? "" : message + length - BEHIND,
+            whole ? (int)length : MOST - TAIL_BYTES, message, whole ? "" : " ... ", whole ? "" : message + length - TAIL_BYTES,
             name ? format(" [-W%s]", name) : "");
     show_line(user);
     print_trail(&trail);
@@ -274,8 +274,8 @@ void fail(int status, const char *pattern, ...)
     va_list arguments;
     va_start(arguments, pattern);
     fflush(stdout);
-    if (sink) {
-        sink(&(Diagnostic){.message = plain_text(vformat(pattern, arguments), true)});
+    if (receiver) {
+        receiver(&(Diagnostic){.message = plain_text(vformat(pattern, arguments), true)});
         exit(status);
     }
     fputs("mgpuc: error: ", stderr);

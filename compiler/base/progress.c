@@ -32,9 +32,9 @@ static void say(Stage *s, double now)
     if (!s)
         return;
     say(s->outer, now);
-    if (s->said || now - s->begin_s < patience_s)
+    if (s->printed || now - s->begin_s < patience_s)
         return;
-    s->said = true;
+    s->printed = true;
     fputs("mgpuc: still working on ", stderr);
     print_names(s);
     fprintf(stderr, "%s%s\n", s->detail ? ": " : "", s->detail ? s->detail : "");
@@ -73,7 +73,7 @@ void stage_begin(Stage *s, const char *detail, const char *name, ...)
     va_end(arguments);
     s->detail = detail;
     s->begin_s = now_s();
-    s->said = false;
+    s->printed = false;
     pthread_mutex_lock(&lock);
     s->outer = innermost;
     innermost = s;

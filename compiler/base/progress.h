@@ -10,7 +10,7 @@ typedef struct Stage {
     const char *detail;  /* printed for the innermost stage; NULL: the name is enough */
     struct Stage *outer; /* set by progress.c */
     double begin_s;
-    bool said;
+    bool printed;
 } Stage;
 
 void stage_begin(Stage *, const char *detail, const char *name, ...) PRINTF(3, 4);

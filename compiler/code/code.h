@@ -140,7 +140,7 @@ typedef struct CodePrint {
 } CodePrint;
 void code_print(const Code *, const CodePrint *, Text *);       /* parameters and body */
 /* Prints a form, with names by order and numbers by kind: equal forms differ only in numbers. */
-void code_form(const Code *, Text *);
+void code_print_canonical(const Code *, Text *);
 typedef struct Numbers { const Term **list; int count; } Numbers;
 void code_numbers(const Code *, Numbers *); /* appends the numbers that are not fixed, in the order of the text */
 const char *term_text(const Term *);

@@ -316,7 +316,7 @@ void code_print(const Code *c, const CodePrint *how, Text *t)
     print_code(&p, c);
 }
 
-void code_form(const Code *c, Text *t)
+void code_print_canonical(const Code *c, Text *t)
 {
     Printing p = {.t = t, .form = true};
     print_code(&p, c);

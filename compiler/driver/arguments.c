@@ -14,7 +14,7 @@ static _Noreturn void print_own_help(const char *help)
     exit(0);
 }
 
-static const OwnOption *find_own(const char *command, const OwnOption *options, const char *word, size_t length)
+static const OwnOption *find_divided(const char *command, const OwnOption *options, const char *word, size_t length)
 {
     const char **names = NULL;
     int count = 0;
@@ -41,7 +41,7 @@ const char **own_words(const char *command, int argc, char **argv, const char *h
             ended = true;
         } else if (option) {
             size_t length = word[1] == '-' ? strcspn(word, "=") : strlen(word);
-            const OwnOption *o = find_own(command, options, word, length);
+            const OwnOption *o = find_divided(command, options, word, length);
             if (o->flag && word[length])
                 fail(2, "mgpuc %s: %s takes no value", command, o->name);
             if (o->value && !word[length] && i + 1 == argc)

@@ -5,7 +5,7 @@
 #include "compiler/driver/command.h"
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "compiler/plan/policy.h"
 #include "runtime/report/grid.h"
 #include "runtime/report/plot.h"
@@ -79,17 +79,17 @@ static Arguments command_of(const char *program)
 }
 
 /* Runs it and returns its output; if it fails, exits with the same status. */
-static const char *said_by(const Arguments *a, const char *what)
+static const char *given_by(const Arguments *a, const char *what)
 {
-    Text said = {0};
-    int status = tool_says(a, &said);
+    Text output = {0};
+    int status = run_tool(a, &output);
     if (status < 0)
         fail(3, "'%s' cannot be started: %s", a->list[0], strerror(errno));
     if (status) {
-        fwrite(text_of(&said), 1, said.length, stderr);
+        fwrite(text_of(&output), 1, output.length, stderr);
         fail(status == 1 || status == 2 ? status : 3, "%s ended with status %d", what, status);
     }
-    return text_of(&said);
+    return text_of(&output);
 }
 
 static void compile(const Bench *b, int64_t batch)
@@ -106,7 +106,7 @@ static void compile(const Bench *b, int64_t batch)
     add_argument(&a, format("--set=batch=%lld", (long long)batch));
     add_argument(&a, format("--output=%s", path));
     temporary_add(path);
-    said_by(&a, format("compiling for a batch of %lld", (long long)batch));
+    given_by(&a, format("compiling for a batch of %lld", (long long)batch));
 }
 
 static bool is_first_of_batch(const Bench *b, int row)
@@ -125,10 +125,10 @@ static double number_of(const Json *object, const char *key)
 }
 
 /* A program prints its JSON last, after any warnings. */
-static const Json *last_object(const char *said)
+static const Json *last_object(const char *output)
 {
-    const char *line = said, *error;
-    for (const char *at = said; (at = strstr(at, "\n{")); at++)
+    const char *line = output, *error;
+    for (const char *at = output; (at = strstr(at, "\n{")); at++)
         line = at + 1;
     return mgpu_json_read(line, strlen(line), &error);
 }
@@ -147,7 +147,7 @@ static void time_steps(Bench *b, GridRow *r, int round)
     add_argument(&a, format("%d", r->devices));
     add_argument(&a, "--steps");
     add_argument(&a, format("%lld", (long long)b->grid.steps));
-    const Json *found = last_object(said_by(&a, format("bench of %s", name_of_row(r))));
+    const Json *found = last_object(given_by(&a, format("bench of %s", name_of_row(r))));
     const Json *times = found && found->kind == JSON_OBJECT ? mgpu_json_member(found, "step_ms") : NULL;
     if (!times || times->kind != JSON_LIST || !times->first || !times->first->next)
         die("bench of %s says no times", name_of_row(r));
@@ -197,7 +197,7 @@ static void train(const Bench *b, GridRow *r)
                            "--data", b->options->data ? b->options->data : "."};
     for (int i = 0; i < COUNT(words); i++)
         add_argument(&a, words[i]);
-    said_by(&a, format("training on %s", name_of_row(r)));
+    given_by(&a, format("training on %s", name_of_row(r)));
     find_score(log, b->grid.metric, r);
 }
 
@@ -227,7 +227,7 @@ static void add_curve(const Bench *b, int first, int last, int colour, Curve wha
 
 static void write_curves(const Bench *b, const char *file)
 {
-    Plot plots[2] = {{.title = format("%s, %s%s: samples a second, measured; dashed: predicted for %s", b->grid.model, b->grid.precision, policy_said(b->options), b->grid.machine), .x_label = "devices", .from_zero = true},
+    Plot plots[2] = {{.title = format("%s, %s%s: samples a second, measured; dashed: predicted for %s", b->grid.model, b->grid.precision, policy_text(b->options), b->grid.machine), .x_label = "devices", .from_zero = true},
                      {.title = b->grid.metric ? format("%s after %s epochs", b->grid.metric, b->options->epochs) : "", .x_label = "devices"}};
     for (int first = 0, last, colour = 0; first < b->grid.row_count; first = last, colour++) {
         for (last = first + 1; last < b->grid.row_count && b->grid.rows[last].one == first;)
@@ -255,7 +255,7 @@ static void write_curves(const Bench *b, const char *file)
 
 /* ---- the command */
 /* Checks the model, so that its warnings are printed once. */
-static int64_t look_at_model(Bench *b)
+static int64_t check_model(Bench *b)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Options one = *b->options;
@@ -291,7 +291,7 @@ int command_bench(const Options *o)
     b.grid.machine = planned_name(o, strcmp(b.grid.kind, "host") == 0);
     const int *counts = list_counts(o, plans, plan_count, &count);
     int batch_count = read_batches(o->batches, batches);
-    int64_t batch = look_at_model(&b);
+    int64_t batch = check_model(&b);
     if (!batch_count)
         batches[batch_count++] = batch;
     for (int weak = 0; weak < 2; weak++)

@@ -12,7 +12,7 @@
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 #include "runtime/abi/mgpu.h"
 
 #include <ctype.h>

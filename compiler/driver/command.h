@@ -55,7 +55,7 @@ const char *dropped_text(const Dropped *);             /* recompute.c */
 const char *recompute_cure(Program *, const Plan *); /* what it would do for a plan that does not fit; NULL: nothing */
 /* An error with --memory or for a named machine, else a warning; silent if there is enough. */
 void warn_of_memory(const Model *, Program *, const Plan *);
-bool memory_is_said(const Options *);                  /* by --memory, or by --machine for a program */
+bool memory_is_limited(const Options *);                  /* by --memory, or by --machine for a program */
 int64_t gathered_bytes(const Schedule *, int device); /* peak.c: the most bytes of gathered weights at the same time */
 int64_t variable_bytes(const Schedule *, int device); /* peak.c: of weights, states of the optimizer and of layers */
 void peak_print(const Schedule *, int device, int most, Text *); /* peak.c: the largest tensors at the peak of memory */

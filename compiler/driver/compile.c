@@ -5,8 +5,8 @@
 #include "compiler/driver/passes.h"
 #include "compiler/kernel/target.h"
 #include "compiler/machine/machine.h"
-#include "compiler/plan/measured.h"
-#include "compiler/plan/times.h"
+#include "compiler/plan/measured_times.h"
+#include "compiler/plan/durations.h"
 
 #include <math.h>
 #include <string.h>
@@ -222,7 +222,7 @@ static double kept_step_of(Try *t) { return step_of(t) / (1 + t->c.program->drop
 
 /* Recomputing in `parts` micro-batches: bytes of samples that would be kept without it, bytes available for them, and its
  * microseconds per step. */
-typedef struct Recomputing { int64_t parts; double kept, room, us; } Recomputing;
+typedef struct Recomputing { int64_t parts; double kept, available, us; } Recomputing;
 
 static Recomputing recomputing_of(Try *t, int64_t parts)
 {
@@ -234,7 +234,7 @@ static Recomputing recomputing_of(Try *t, int64_t parts)
  * are samples. */
 static int64_t micro_batches_that_keep(const Recomputing *r, int64_t samples)
 {
-    double least = r->room > 0 ? ceil((double)r->parts * r->kept / r->room) : (double)samples + 1;
+    double least = r->available > 0 ? ceil((double)r->parts * r->kept / r->available) : (double)samples + 1;
     return least > (double)samples ? 0 : even_micro_batches(samples, (int64_t)least, 2 * (int64_t)least - 1, (int64_t)least);
 }
 
@@ -242,7 +242,7 @@ static int64_t micro_batches_that_keep(const Recomputing *r, int64_t samples)
  * ViT, as much in a Llama. */
 static double recomputed_us(const Recomputing *r, int64_t n)
 {
-    return r->us / 2 * (r->kept * (double)r->parts / (double)n - r->room) / (r->kept - r->room);
+    return r->us / 2 * (r->kept * (double)r->parts / (double)n - r->available) / (r->kept - r->available);
 }
 
 static const double GAIN = .01; /* of a step: smaller gains are not searched for */

@@ -1,7 +1,7 @@
 /* devices.c: the devices of this machine: `mgpuc devices`, and the meaning of --devices cuda and of a missing --arch. It uses the
  * code of programs, so indices and CUDA_VISIBLE_DEVICES mean the same. */
 #include "compiler/driver/command.h"
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "runtime/cuda/gpus.h"
 
 #include <stdlib.h>
@@ -47,8 +47,8 @@ int command_devices(int argc, char **argv)
         printf("cuda:%-3d %-28s sm_%d%d  %7.1f GiB  %s  %s%s\n", i, g->name, g->major, g->minor, (double)g->memory / (1 << 30), g->bus,
                g->uuid, g->slice ? "  a slice (MIG)" : "");
     }
-    if (list.note)
-        printf("         %s\n", list.note);
+    if (list.remark)
+        printf("         %s\n", list.remark);
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     if (why)
         printf("no GPU   %s\n", why);

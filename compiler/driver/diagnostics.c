@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static Text kept;
+static Text diagnostics;
 static bool printed;
 
 static void add_place(const Place *at, Text *t)
@@ -17,47 +17,47 @@ static void add_place(const Place *at, Text *t)
         text_add(t, ",\"end_column\":%d", token_end(at->source, at->line, at->column));
 }
 
-static void keep(const Diagnostic *d)
+static void add_diagnostic(const Diagnostic *d)
 {
-    text_add(&kept, "%s{\"severity\":", kept.length ? "," : "");
-    json_text(&kept, d->warning ? "warning" : "error");
-    text_add(&kept, ",");
+    text_add(&diagnostics, "%s{\"severity\":", diagnostics.length ? "," : "");
+    json_text(&diagnostics, d->warning ? "warning" : "error");
+    text_add(&diagnostics, ",");
     if (d->name) {
-        text_add(&kept, "\"name\":");
-        json_text(&kept, d->name);
-        text_add(&kept, ",");
+        text_add(&diagnostics, "\"name\":");
+        json_text(&diagnostics, d->name);
+        text_add(&diagnostics, ",");
     }
     if (d->at) {
-        add_place(d->at, &kept);
-        text_add(&kept, ",");
+        add_place(d->at, &diagnostics);
+        text_add(&diagnostics, ",");
     }
-    text_add(&kept, "\"message\":");
-    json_text(&kept, d->message);
-    text_add(&kept, ",\"related\":[");
+    text_add(&diagnostics, "\"message\":");
+    json_text(&diagnostics, d->message);
+    text_add(&diagnostics, ",\"related\":[");
     for (int i = 0; i < d->related_count; i++) {
-        text_add(&kept, "%s{", i ? "," : "");
-        add_place(d->related[i].at, &kept);
-        text_add(&kept, ",\"message\":");
-        json_text(&kept, d->related[i].text);
-        text_add(&kept, "}");
+        text_add(&diagnostics, "%s{", i ? "," : "");
+        add_place(d->related[i].at, &diagnostics);
+        text_add(&diagnostics, ",\"message\":");
+        json_text(&diagnostics, d->related[i].text);
+        text_add(&diagnostics, "}");
     }
-    text_add(&kept, "]}");
+    text_add(&diagnostics, "]}");
 }
 
-static void print_alone(void)
+static void print_at_exit(void)
 {
     if (!printed)
-        printf("{\"diagnostics\":[%s]}\n", text_of(&kept));
+        printf("{\"diagnostics\":[%s]}\n", text_of(&diagnostics));
 }
 
 void diagnostics_as_json(void)
 {
-    diagnostics_to(keep);
-    atexit(print_alone);
+    diagnostics_to(add_diagnostic);
+    atexit(print_at_exit);
 }
 
 const char *diagnostics_json(void)
 {
     printed = true;
-    return text_of(&kept);
+    return text_of(&diagnostics);
 }

@@ -1,7 +1,7 @@
 /* doc.c: `mgpuc doc`: the meaning of a name; the list of all names; docs/layers.md. */
 #include "compiler/driver/command.h"
 #include "dsl/document.h"
-#include "dsl/elsewhere.h"
+#include "dsl/foreign_names.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * so that an error in one leaves all unchanged. A file is written under another name and renamed. */
 #include "compiler/driver/command.h"
 #include "dsl/dsl.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 
 #include <errno.h>
 #include <string.h>

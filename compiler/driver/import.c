@@ -1,6 +1,6 @@
 /* import.c: `mgpuc import MODEL.onnx`, implemented by the Python package mgpuc (contrib/python): finds Python and starts it. */
 #include "compiler/driver/command.h"
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static const char HELP[] =
 static const char START[] =
     "import sys; sys.path = [p for p in sys.path if p]; from mgpuc import __main__; __main__.main(sys.argv[1:])";
 
-static const char *beside(const char *mgpuc)
+static const char *path_next_to(const char *mgpuc)
 {
     const char *slash = strrchr(mgpuc, '/');
     const char *python = format("%.*s/python3", slash ? (int)(slash - mgpuc) : 0, mgpuc);
@@ -48,7 +48,7 @@ int command_import(int argc, char **argv)
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     own[length > 0 ? length : 0] = 0;
     const char *named = getenv("MGPUC_PYTHON"), *paths = getenv("PYTHONPATH");
-    const char *python = named && *named ? named : beside(own), *package = format("%s/python", runtime_folder());
+    const char *python = named && *named ? named : path_next_to(own), *package = format("%s/python", runtime_folder());
     if (access(package, R_OK) == 0) /* otherwise the package was installed by pip */
         setenv("PYTHONPATH", paths && *paths ? format("%s:%s", package, paths) : package, 1);
     setenv("MGPUC", own, 0);

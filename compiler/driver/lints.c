@@ -10,11 +10,11 @@
 enum { MOST_SIMULATED = 16 };    /* devices: check must be quick */
 
 /* ---- batches that the devices do not divide evenly */
-typedef struct Shares { int64_t most; int idle; double lost; } Shares; /* lost: share of device time spent waiting */
+typedef struct Imbalance { int64_t most; int idle; double lost; } Imbalance; /* lost: share of device time spent waiting */
 
-static Shares shares_of(const Plan *plan)
+static Imbalance imbalance_of(const Plan *plan)
 {
-    Shares s = {0};
+    Imbalance s = {0};
     for (int d = 0; d < plan->devices; d++) {
         s.most = plan->shards[d].share > s.most ? plan->shards[d].share : s.most;
         s.idle += plan->shards[d].share == 0;
@@ -39,7 +39,7 @@ static const char *batch_text(const Model *m)
                   m->group > 1 ? format(" in groups of %lld", (long long)m->group) : "");
 }
 
-static const char *shares_text(const Plan *plan)
+static const char *samples_text(const Plan *plan)
 {
     enum { FEW = 8 };
     Text t = {0};
@@ -77,12 +77,12 @@ static const char *others_text(const Program *p, const Plan *said, bool (*holds)
 static bool has_idle(const Program *p, const Plan *plan)
 {
     (void)p;
-    return shares_of(plan).idle > 0;
+    return imbalance_of(plan).idle > 0;
 }
 
 static bool is_uneven(const Program *p, const Plan *plan)
 {
-    Shares s = shares_of(plan);
+    Imbalance s = imbalance_of(plan);
     return !s.idle && s.lost > PLAN_WORTH && work_at_once(p, plan);
 }
 
@@ -91,7 +91,7 @@ static const Plan *worst_plan(const Program *p, bool (*holds)(const Program *, c
 {
     const Plan *worst = NULL;
     for (int i = 0; i < p->plan_count; i++)
-        if (holds(p, &p->plans[i]) && (!worst || shares_of(&p->plans[i]).lost > shares_of(worst).lost))
+        if (holds(p, &p->plans[i]) && (!worst || imbalance_of(&p->plans[i]).lost > imbalance_of(worst).lost))
             worst = &p->plans[i];
     return worst;
 }
@@ -101,7 +101,7 @@ static void idle_devices(const Program *p)
     const Plan *plan = worst_plan(p, has_idle);
     if (!plan)
         return;
-    int idle = shares_of(plan).idle, busy = plan->devices - idle;
+    int idle = imbalance_of(plan).idle, busy = plan->devices - idle;
     lint_at(p->options->silenced, LINT_IDLE_DEVICES, p->model->batch_at,
             "a batch of %s on %s%s: %d %s no samples; --devices %d is as fast, --set batch=%lld keeps all busy", batch_text(p->model),
             devices_text(plan->devices), others_text(p, plan, has_idle), idle, idle == 1 ? "has" : "have", busy,
@@ -113,10 +113,10 @@ static void uneven_batch(const Program *p)
     const Plan *plan = worst_plan(p, is_uneven);
     if (!plan)
         return;
-    Shares s = shares_of(plan);
+    Imbalance s = imbalance_of(plan);
     lint_at(p->options->silenced, LINT_UNEVEN_BATCH, p->model->batch_at,
             "a batch of %s on %s%s is %s samples%s: a step takes as long as one of %lld, so %.0f%% of the devices' time is lost; %s is divided evenly",
-            batch_text(p->model), devices_text(plan->devices), others_text(p, plan, is_uneven), shares_text(plan),
+            batch_text(p->model), devices_text(plan->devices), others_text(p, plan, is_uneven), samples_text(plan),
             micro_batches(p->model) > 1 ? " each" : "", (long long)(s.most * plan->devices * micro_batches(p->model)), 100 * s.lost, even_batches(p->model, plan->devices));
 }
 
@@ -134,7 +134,7 @@ static Predicted predict(const Program *p, const Plan *plan)
     SimulationInput in = simulation_input(p, plan);
     const Simulation *s = simulate_step(&in);
     Predicted found = {.plan = plan, .use = step_use(&in, s)};
-    found.stops = transfers_in_midstep(p, plan, shares_of(plan).idle > 0, &s->devices[found.use.device], found.use.device);
+    found.stops = transfers_in_midstep(p, plan, imbalance_of(plan).idle > 0, &s->devices[found.use.device], found.use.device);
     memory_use(outer);
     found.input = input_needs(&in, &found.use, p->model->batch);
     memory_free(own);
@@ -150,7 +150,7 @@ static void batch_statistics(const Program *p, const Predicted *found)
         return;
     int devices = found->plan->devices;
     const Shard *shards = found->plan->shards;
-    OwnStatistics own = own_statistics(devices, shards[devices - 1].share, shards[0].share);
+    StatisticsSamples own = statistics_samples(devices, shards[devices - 1].share, shards[0].share);
     lint_at(p->options->silenced, LINT_BATCH_STATISTICS, stops->at,
             "%d all-reduce%s in the middle of a step, of statistics of the whole batch, stop%s %s for %.3g ms of %.3g (%.0f%%, predicted for %s); "
             "%sstatistics of groups need none: batchnorm(stats = %lld), batch_sum(x, group = %lld)",

@@ -3,7 +3,7 @@
 #include "compiler/driver/command.h"
 #include "compiler/machine/cost.h"
 #include "compiler/probe/probe.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 #include "runtime/cuda/gpus.h"
 
 #include <string.h>

@@ -1,12 +1,12 @@
 /* main.c: the entry of mgpuc: its commands. The passes are in passes.c. */
 #include "compiler/driver/command.h"
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "runtime/base/terminal.h"
 
 #include <string.h>
 
 /* Commands with a command line of their own; others share that of command.c. */
-static const struct OwnCommand { const char *name; int (*run)(int argc, char **argv); } OWN[] = {
+static const struct SeparateCommand { const char *name; int (*run)(int argc, char **argv); } SEPARATE[] = {
     {"fmt", command_fmt}, {"doc", command_doc}, {"lsp", command_lsp}, {"diff", command_diff}, {"devices", command_devices},
     {"machines", command_machines}, {"probe", command_probe}, {"plot", command_plot}, {"import", command_import},
     {"selftest", command_selftest}, {"--nvrtc", command_nvrtc},
@@ -16,9 +16,9 @@ static int (*const SHARED[])(const Options *) = {
 
 static int run(int argc, char **argv)
 {
-    for (int i = 0; i < COUNT(OWN) && argc > 1; i++)
-        if (strcmp(OWN[i].name, argv[1]) == 0)
-            return OWN[i].run(argc - 2, argv + 2);
+    for (int i = 0; i < COUNT(SEPARATE) && argc > 1; i++)
+        if (strcmp(SEPARATE[i].name, argv[1]) == 0)
+            return SEPARATE[i].run(argc - 2, argv + 2);
     Options options = parse_command(argc, argv);
     return SHARED[options.command](&options);
 }

@@ -8,7 +8,7 @@
 #include "compiler/ir/program.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
-#include "compiler/plan/times.h"
+#include "compiler/plan/durations.h"
 #include "runtime/base/cores.h"
 #include "runtime/cuda/gpus.h"
 
@@ -26,7 +26,7 @@ int64_t arena_bytes(const Schedule *s, int device)
 }
 
 /* Returns the bytes of its arena, and of the workspaces of further threads. */
-static int64_t own_bytes(const Program *p, const Plan *plan, int device)
+static int64_t bytes_of_device(const Program *p, const Plan *plan, int device)
 {
     const Schedule *s = plan->schedule;
     int64_t work = 0, bytes = arena_bytes(s, device);
@@ -39,7 +39,7 @@ static int64_t own_bytes(const Program *p, const Plan *plan, int device)
     return bytes + (threads - 1) * work;
 }
 
-int64_t device_bytes(const Program *p, const Plan *plan, int device) { return own_bytes(p, plan, device) + plan->schedule->besides_bytes; }
+int64_t device_bytes(const Program *p, const Plan *plan, int device) { return bytes_of_device(p, plan, device) + plan->schedule->outside_arena_bytes; }
 
 static double number_in(const char *path)
 {
@@ -77,12 +77,12 @@ static double gpu_memory(void)
 }
 
 /* Returns the largest batch for which GPUs need at most `bytes` each; 0: not even the smallest fits. */
-static int64_t batch_of_rooms(const Model *m, const Schedule *s, const Room *rooms, int count, double bytes)
+static int64_t batch_of_arena_sizes(const Model *m, const Schedule *s, const ArenaSize *rooms, int count, double bytes)
 {
     int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, samples = 0;
-    bytes -= (double)s->besides_bytes;
+    bytes -= (double)s->outside_arena_bytes;
     for (int i = 0; i < count; i++) {
-        const Room *r = &rooms[i], *less = i ? r - 1 : NULL;
+        const ArenaSize *r = &rooms[i], *less = i ? r - 1 : NULL;
         double all = (double)r->bytes + (double)r->work;
         if (all <= bytes) {
             samples = r->samples;
@@ -99,30 +99,30 @@ static int64_t batch_of_rooms(const Model *m, const Schedule *s, const Room *roo
 static int64_t batch_in(const Program *p, const Plan *plan, double bytes)
 {
     int count;
-    const Room *rooms = find_rooms(p, plan, &count);
-    return batch_of_rooms(p->model, plan->schedule, rooms, count, bytes);
+    const ArenaSize *rooms = find_arena_sizes(p, plan, &count);
+    return batch_of_arena_sizes(p->model, plan->schedule, rooms, count, bytes);
 }
 
-static double room_bytes(const Room *r) { return (double)r->bytes + (double)r->work; }
+static double arena_size_bytes(const ArenaSize *r) { return (double)r->bytes + (double)r->work; }
 
 /* Returns the samples at which a line through two rooms has so many bytes, at most `most`. */
-static int64_t samples_on_line(const Room *a, const Room *b, double bytes, int64_t most)
+static int64_t samples_on_line(const ArenaSize *a, const ArenaSize *b, double bytes, int64_t most)
 {
-    double each = (room_bytes(b) - room_bytes(a)) / (double)(b->samples - a->samples);
-    double samples = each > 0 ? (double)a->samples + (bytes - room_bytes(a)) / each : (double)most;
+    double each = (arena_size_bytes(b) - arena_size_bytes(a)) / (double)(b->samples - a->samples);
+    double samples = each > 0 ? (double)a->samples + (bytes - arena_size_bytes(a)) / each : (double)most;
     return samples < (double)most ? (int64_t)samples : most;
 }
 
 /* For one device. With more samples another tensor may be the largest, so an extrapolated number is planned, too. Rooms are
  * nearly convex. */
-static int64_t samples_that_fit(const Program *p, const Plan *plan, Room before, Room fits, double bytes, int64_t most)
+static int64_t samples_that_fit(const Program *p, const Plan *plan, ArenaSize before, ArenaSize fits, double bytes, int64_t most)
 {
     enum { TRIES = 8 };
     const double NEAR = 1.0005;
     int64_t tried = samples_on_line(&before, &fits, bytes, most);
     for (int k = 0; k < TRIES && (double)tried > NEAR * (double)fits.samples; k++) {
-        Room r = find_room(p, plan, tried);
-        bool more = room_bytes(&r) <= bytes;
+        ArenaSize r = find_arena_size(p, plan, tried);
+        bool more = arena_size_bytes(&r) <= bytes;
         tried = more && tried == most ? most : samples_on_line(&fits, &r, bytes, most);
         fits = more ? r : fits;
     }
@@ -135,10 +135,10 @@ int64_t batch_that_fits(const Program *p, const Plan *plan, double bytes)
     const Model *m = p->model;
     const Schedule *s = plan->schedule;
     int count;
-    const Room *rooms = find_rooms(p, plan, &count);
-    double left = bytes - (double)s->besides_bytes;
-    if (count < 2 || room_bytes(&rooms[count - 1]) > left)
-        return batch_of_rooms(m, s, rooms, count, bytes);
+    const ArenaSize *rooms = find_arena_sizes(p, plan, &count);
+    double left = bytes - (double)s->outside_arena_bytes;
+    if (count < 2 || arena_size_bytes(&rooms[count - 1]) > left)
+        return batch_of_arena_sizes(m, s, rooms, count, bytes);
     int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, each = s->devices * parts;
     return samples_that_fit(p, plan, rooms[count - 2], rooms[count - 1], left, INT32_MAX / each) / group * group * each;
 }
@@ -198,11 +198,11 @@ double predicted_step_us(const Program *p)
 
 /* Gathers weights before their use as far as memory allows: that of the machine that is planned for, so that plans are the same
  * wherever they are made. */
-static void gather_ahead(Program *p, Plan *plan, double there)
+static void gather_early(Program *p, Plan *plan, double there)
 {
-    static const double AHEAD[] = {1, 1.0 / 8, 0};
-    for (int k = 0; k < COUNT(AHEAD); k++) {
-        p->gathered_ahead = AHEAD[k];
+    static const double EARLY[] = {1, 1.0 / 8, 0};
+    for (int k = 0; k < COUNT(EARLY); k++) {
+        p->early_gather_share = EARLY[k];
         plan->schedule = schedule(p, plan);
         if (needed_bytes(p, plan, NULL) <= there)
             return;
@@ -210,13 +210,13 @@ static void gather_ahead(Program *p, Plan *plan, double there)
 }
 
 /* Keeps gathered weights from one use to the next, as many as fit, if each increase is predicted to shorten the step. */
-static void keep_gathers(Program *p, Plan *plan, double there)
+static void reuse_gathers(Program *p, Plan *plan, double there)
 {
-    static const double KEPT[] = {1.0 / 8, 1.0 / 4, 1.0 / 2, 1}, GAIN = .01; /* of a step; less is not worth the memory */
+    static const double REUSED[] = {1.0 / 8, 1.0 / 4, 1.0 / 2, 1}, GAIN = .01; /* of a step; less is not worth the memory */
     Tried best = try_step(p, plan);
-    for (int k = 0; k < COUNT(KEPT) && best.exposed_us > GAIN * best.us; k++) {
+    for (int k = 0; k < COUNT(REUSED) && best.exposed_us > GAIN * best.us; k++) {
         Plan more = *plan;
-        p->gathered_kept = KEPT[k];
+        p->reused_gather_share = REUSED[k];
         more.schedule = schedule(p, &more);
         if (needed_bytes(p, &more, NULL) > there)
             break;
@@ -226,23 +226,23 @@ static void keep_gathers(Program *p, Plan *plan, double there)
         best = tried;
         plan->schedule = more.schedule;
     }
-    p->gathered_kept = 0;
+    p->reused_gather_share = 0;
 }
 
 void schedule_in_memory(Program *p, Plan *plan)
 {
     double there = p->options->memory ? p->options->memory_bytes : planned_memory(machine_of(p), !p->target->own_memory, plan_each(plan));
-    p->gathered_ahead = 0;
+    p->early_gather_share = 0;
     if (plan->devices < 2 || !has_parts(p->model)) {
         plan->schedule = schedule(p, plan);
         return;
     }
-    gather_ahead(p, plan, there);
+    gather_early(p, plan, there);
     if (has_weights_in_parts(p->model) && schedule_has_step(plan->schedule))
-        keep_gathers(p, plan, there);
+        reuse_gathers(p, plan, there);
 }
 
-bool memory_is_said(const Options *o) { return o->memory || (o->machine && o->command == COMMAND_COMPILE && !o->emit); }
+bool memory_is_limited(const Options *o) { return o->memory || (o->machine && o->command == COMMAND_COMPILE && !o->emit); }
 
 const char *cure_of_none(const Program *p, const Plan *plan)
 {
@@ -332,7 +332,7 @@ void warn_of_memory(const Model *m, Program *p, const Plan *plan)
     double needed = needed_bytes(p, plan, &fullest), limit = memory_there(p, plan);
     if (needed <= limit)
         return;
-    if (memory_is_said(p->options))
+    if (memory_is_limited(p->options))
         fail_of_memory(m, p, plan, fullest, needed, limit);
     int64_t batch = batch_in(p, plan, limit);
     const char *cure = host    ? "mgpuc plan --fit finds the largest batch that fits; accumulate computes fewer samples at a time"

@@ -137,12 +137,12 @@ static void check_needs(const Compilation *c, const Pass *p)
     }
 }
 
-static void print_pass(const char *name, double ms, const char *said)
+static void print_pass(const char *name, double ms, const char *remark)
 {
     fprintf(stderr, "%-10s %9.1f ms  ", name, ms);
-    for (; *said; said++) {
-        fputc(*said, stderr);
-        if (*said == '\n')
+    for (; *remark; remark++) {
+        fputc(*remark, stderr);
+        if (*remark == '\n')
             fprintf(stderr, "%-10s %9s     ", "", "");
     }
     fputc('\n', stderr);
@@ -154,12 +154,12 @@ static void run_pass(Compilation *c, const Pass *p)
     if (p->run) {
         double begin = now_ms();
         Stage stage;
-        c->said = p->why;
+        c->remark = p->why;
         stage_begin(&stage, p->why, "%s", p->name);
         p->run(c);
         stage_end(&stage);
         if (c->options->verbose)
-            print_pass(p->name, now_ms() - begin, c->said);
+            print_pass(p->name, now_ms() - begin, c->remark);
     }
     advance(c, p);
 }

@@ -46,7 +46,7 @@ typedef struct Compilation {
     Graph *graphs[PHASE_KINDS];         /* NULL: the program has no such phase */
     Graph *variants[PHASE_KINDS][2];    /* [partial]: specialized */
     Build *build;
-    const char *said;                   /* a remark of the last pass for -v; NULL: none */
+    const char *remark;                   /* a remark of the last pass for -v; NULL: none */
 } Compilation;
 
 struct Pass {

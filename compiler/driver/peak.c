@@ -64,7 +64,7 @@ static bool *find_gathered(const PhaseSchedule *s, const DeviceSchedule *d)
     bool *gathered = NEW_ARRAY(bool, d->buffer_count);
     for (int i = 0; i < d->op_count; i++) {
         const ScheduledOp *op = &d->ops[i];
-        bool gathers = op->verb == VERB_TRANSFER && s->collectives[op->target].parties.transfer == MGPU_TRANSFER_ALL_GATHER;
+        bool gathers = op->verb == VERB_TRANSFER && s->collectives[op->target].participants.transfer == MGPU_TRANSFER_ALL_GATHER;
         for (int k = 0; k < op->write_count && gathers; k++)
             gathered[op->writes[k].buffer] = is_temporary(&d->buffers[op->writes[k].buffer]);
     }

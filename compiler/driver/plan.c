@@ -3,7 +3,7 @@
 #include "compiler/base/progress.h"
 #include "compiler/kernel/target.h"
 #include "compiler/machine/machine.h"
-#include "compiler/plan/times.h"
+#include "compiler/plan/durations.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -82,8 +82,8 @@ Grounds grounds_of(const Program *, const Plan *, const StepUse *, const Simulat
 const char *grounds_text(const Grounds *);
 double updates_us(const Plan *, int device); /* of a device's updates per step */
 /* So many samples could have their own batch statistics on all devices, with this batch or one that is divided evenly. */
-typedef struct OwnStatistics { int64_t samples, batch /* 0: the present one */; } OwnStatistics;
-OwnStatistics own_statistics(int devices, int64_t least, int64_t most); /* least, most: samples of a device */
+typedef struct StatisticsSamples { int64_t samples, batch /* 0: the present one */; } StatisticsSamples;
+StatisticsSamples statistics_samples(int devices, int64_t least, int64_t most); /* least, most: samples of a device */
 bool schedule_has_step(const Schedule *);
 /* Computes a row. one: the row of one device as its baseline, or NULL. */
 PlanRow plan_row(Planning *, Count devices, int64_t batch, bool weak, const PlanRow *one);

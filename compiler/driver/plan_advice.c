@@ -67,7 +67,7 @@ static void say_sums(Planning *p)
             row = &p->rows[i];
     if (!row)
         return;
-    OwnStatistics own = own_statistics(row->devices, row->least, row->most);
+    StatisticsSamples own = statistics_samples(row->devices, row->least, row->most);
     bool single = row->sums == 1;
     APPEND(p->advice, p->advice_count,
            format("%d all-reduce%s in the middle of a step, such as those of batchnorm, stop%s %s for %s ms of %s: %sbatchnorm(stats = %lld) takes %s away", row->sums, single ? "" : "s",

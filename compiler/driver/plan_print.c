@@ -10,7 +10,7 @@ static const char *input_text(double bytes_a_second) /* as in data sheets */
                                    : format("%.2f TB/s", bytes_a_second / 1e12);
 }
 
-static const char *shares_text(const PlanRow *r)
+static const char *samples_text(const PlanRow *r)
 {
     return r->least == r->most ? format("%lld", (long long)r->most) : format("%lld-%lld", (long long)r->least, (long long)r->most);
 }
@@ -22,7 +22,7 @@ static double each_per_second(const PlanRow *r) { return r->samples_per_s * (r->
 static void print_row(const PlanRow *r, bool over, Text *t)
 {
     text_add(t, "%-7s %7s %7lld %9s %10s %11s %11s %6.1f%% %8.2f%c %9.1f%% %10s%s %10s %10s%c %9s  %-22s %s\n", r->weak ? "weak" : "strong", row_devices(r),
-             (long long)r->batch, shares_text(r), ms_text(r->step_us), per_second_text(r->samples_per_s), per_second_text(each_per_second(r)), 100 * r->mfu, r->speed_up, r->unlike ? '*' : ' ', 100 * r->efficiency, ms_text(r->exposed_us),
+             (long long)r->batch, samples_text(r), ms_text(r->step_us), per_second_text(r->samples_per_s), per_second_text(each_per_second(r)), 100 * r->mfu, r->speed_up, r->unlike ? '*' : ' ', 100 * r->efficiency, ms_text(r->exposed_us),
              over ? format(" %10s", ms_text(r->between_us)) : "", input_text(r->input_per_s), bytes_text(r->bytes), r->memory > 0 && r->bytes > r->memory ? '!' : ' ', r->fits < 0 ? "-" : format("%lld", (long long)r->fits),
              r->link ? format("%s %.0f%%", r->link, 100 * r->link_share) : "-", r->bound);
 }
@@ -39,7 +39,7 @@ static void print_table(const Planning *p, Text *t)
     bool over = false, unlike = false, over_memory = false;
     for (int i = 0; i < p->row_count; i++)
         over |= p->rows[i].nodes > 1, unlike |= p->rows[i].unlike != NULL, over_memory |= p->rows[i].memory > 0 && p->rows[i].bytes > p->rows[i].memory;
-    text_add(t, "%s, %s%s, on %s (%s)%s. Everything here is predicted%s.\n\n", p->model, p->precision, policy_said(p->options),
+    text_add(t, "%s, %s%s, on %s (%s)%s. Everything here is predicted%s.\n\n", p->model, p->precision, policy_text(p->options),
              p->machine_name, p->machine == p->options->here ? here_text(p->machine) : p->machine->name,
              p->options->machine ? "" : "; --machine names another one",
              p->predicts ? ", of steps that predict, as the model has no loss" : "");

@@ -1,7 +1,7 @@
 /* plot.c: `mgpuc plot RUN.jsonl ... [-o CURVES.svg]`: plots the curves of runs, as SVG or in the terminal, with a table. */
 #include "compiler/driver/command.h"
 #include "runtime/base/terminal.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 #include "runtime/report/runs.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/kernel/phase.h"
-#include "compiler/plan/times.h"
+#include "compiler/plan/durations.h"
 #include "compiler/probe/probe.h"
 
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static Map lines_with_statistics(const Program *p)
     return lines;
 }
 
-static bool is_sum(int transfer) { return transfer == MGPU_TRANSFER_REDUCE || transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
+static bool is_all_reduce(int transfer) { return transfer == MGPU_TRANSFER_REDUCE || transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
 
 MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_batch, const SimulatedDevice *s, int device)
 {
@@ -97,7 +97,7 @@ MidStep transfers_in_midstep(const Program *p, const Plan *plan, bool partial_ba
         for (int w = 0; w < d->ops[i].wait_count && d->ops[i].lane == LANE_COMP; w++) {
             int before = d->ops[i].waits[w].op;
             if (d->ops[i].waits[w].back || !mgpu_lane_transfers((int)d->ops[before].lane) || counted[before] ||
-                !is_sum(phase->collectives[d->ops[before].target].parties.transfer))
+                !is_all_reduce(phase->collectives[d->ops[before].target].participants.transfer))
                 continue;
             const Node *statistic = map_get(&lines, format("%d", d->ops[before].line));
             if (!statistic)
@@ -180,11 +180,11 @@ const char *grounds_text(const Grounds *g)
     return text_of(&t);
 }
 
-OwnStatistics own_statistics(int devices, int64_t least, int64_t most)
+StatisticsSamples statistics_samples(int devices, int64_t least, int64_t most)
 {
     enum { FEW = 8 }; /* samples that can have their own statistics */
     int64_t samples = least < FEW ? FEW : least;
-    return (OwnStatistics){samples, samples == most ? 0 : samples * devices};
+    return (StatisticsSamples){samples, samples == most ? 0 : samples * devices};
 }
 
 /* ---- the predictions in the head of the schedule */

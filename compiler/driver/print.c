@@ -48,7 +48,7 @@ double step_flops(const Program *p)
             continue;
         double flops = 0;
         for (int k = 0; k < phase->task_count; k++)
-            if (phase->tasks[k]->kernel && !phase->tasks[k]->again)
+            if (phase->tasks[k]->kernel && !phase->tasks[k]->rematerialized)
                 flops += kernel_contraction_flops(phase->tasks[k]->kernel, phase->tasks[k]->flops_per_sample);
         return flops;
     }
@@ -164,7 +164,7 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
         if (!plan->schedule)
             continue;
         text_add(t, "%s:%d, global batch %lld%s%s\n", plan->kind, plan->devices, (long long)m->batch,
-                 m->accumulate > 1 ? format(" in %lld micro-batches", (long long)m->accumulate) : "", policy_said(p->options));
+                 m->accumulate > 1 ? format(" in %lld micro-batches", (long long)m->accumulate) : "", policy_text(p->options));
         print_devices(p, plan, t);
         if (split_bytes(m, 1, 0))
             text_add(t, "  split over the devices: %s bytes, device 0 has %s of them\n", grouped(split_bytes(m, 1, 0)), grouped(split_bytes(m, plan->devices, 0)));
@@ -202,7 +202,7 @@ void phase_print(const Phase *p, Text *t)
     }
     for (int i = 0; i < p->task_count; i++) {
         const Task *k = p->tasks[i];
-        text_add(t, "  %s", k->kind == TASK_TRANSFER ? transfer_word(k->parties.transfer) : k->kernel->name);
+        text_add(t, "  %s", k->kind == TASK_TRANSFER ? transfer_word(k->participants.transfer) : k->kernel->name);
         for (int r = 0; r < k->read_count; r++)
             text_add(t, "%s%s", r ? ", " : " ", shown(k->reads[r]->name));
         text_add(t, " ->");

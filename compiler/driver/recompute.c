@@ -15,27 +15,27 @@ static const double CLOSE = 0.01;   /* of the memory: less is not recovered */
 static const double FINE = 0.0025;  /* of the memory: limits that differ by less are not told apart */
 static const double HINT_MS = 4000; /* longest search for a hint */
 
-static bool keeps_much(const Phase *p) { return p->kind == PHASE_TRAIN || p->kind == PHASE_ACCUMULATE; }
+static bool has_backward(const Phase *p) { return p->kind == PHASE_TRAIN || p->kind == PHASE_ACCUMULATE; }
 
-typedef struct Trial {
+typedef struct MemoryTrial {
     int64_t limit, peak, least;
     double needed, variables;
     bool moves;             /* calls were moved to where others wait (plan/fill.c) */
     bool exceeds;           /* a phase has more temporaries than the limit: nothing is left to drop that pays */
     Recomputed full;        /* of full steps */
-} Trial;
+} MemoryTrial;
 
 /* Returns [phase]; NULL: nothing of it is recomputed. */
 static Recomputable **recomputables(const Program *p, const Plan *plan)
 {
     Recomputable **known = NEW_ARRAY(Recomputable *, p->phase_count);
     for (int i = 0; i < p->phase_count; i++)
-        known[i] = keeps_much(p->phases[i]) ? recomputable(p, plan, p->phases[i], plan_capacity(plan)) : NULL;
+        known[i] = has_backward(p->phases[i]) ? recomputable(p, plan, p->phases[i], plan_capacity(plan)) : NULL;
     return known;
 }
 
 /* Recomputes the program's phases with at most t->limit bytes of temporaries. */
-static void recompute_phases(const Program *p, Recomputable *const *known, Phase *const *before, Phase **after, Trial *t)
+static void recompute_phases(const Program *p, Recomputable *const *known, Phase *const *before, Phase **after, MemoryTrial *t)
 {
     for (int i = 0; i < p->phase_count; i++) {
         Recomputed made;
@@ -53,7 +53,7 @@ static void recompute_phases(const Program *p, Recomputable *const *known, Phase
 }
 
 /* Computes the bytes of the program's phases as they are. */
-static void find_bytes(const Program *p, const Plan *plan, Trial *t)
+static void find_bytes(const Program *p, const Plan *plan, MemoryTrial *t)
 {
     Plan with = *plan;
     with.schedule = schedule_sizes(p, &with);
@@ -62,11 +62,11 @@ static void find_bytes(const Program *p, const Plan *plan, Trial *t)
     t->moves = !with.schedule->in_order;
 }
 
-static Trial try_limit(Program *p, const Plan *plan, Recomputable *const *known, int64_t limit)
+static MemoryTrial try_limit(Program *p, const Plan *plan, Recomputable *const *known, int64_t limit)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Phase **before = p->phases;
-    Trial t = {.limit = limit};
+    MemoryTrial t = {.limit = limit};
     p->phases = NEW_ARRAY(Phase *, p->phase_count);
     recompute_phases(p, known, before, p->phases, &t);
     find_bytes(p, plan, &t);
@@ -77,10 +77,10 @@ static Trial try_limit(Program *p, const Plan *plan, Recomputable *const *known,
 }
 
 /* Returns the bytes of the plan if nothing is recomputed. */
-static Trial bytes_without_limit(const Program *p, const Plan *plan)
+static MemoryTrial bytes_without_limit(const Program *p, const Plan *plan)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
-    Trial t = {.limit = INT64_MAX};
+    MemoryTrial t = {.limit = INT64_MAX};
     find_bytes(p, plan, &t);
     memory_use(outer);
     memory_free(own);
@@ -88,7 +88,7 @@ static Trial bytes_without_limit(const Program *p, const Plan *plan)
 }
 
 /* Adds what its temporaries take. */
-static void find_peak(const Program *p, Recomputable *const *known, Trial *without_limit)
+static void find_peak(const Program *p, Recomputable *const *known, MemoryTrial *without_limit)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     recompute_phases(p, known, p->phases, NEW_ARRAY(Phase *, p->phase_count), without_limit);
@@ -100,7 +100,7 @@ static void find_peak(const Program *p, Recomputable *const *known, Trial *witho
 static int counted_devices(const Program *p, const Plan *plan) { return p->target->own_memory ? 1 : plan_each(plan); }
 
 /* A lower bound for any recomputing: variables, and what one kernel reads or writes. */
-static double least_bytes(const Program *p, const Plan *plan, const Trial *t)
+static double least_bytes(const Program *p, const Plan *plan, const MemoryTrial *t)
 {
     return t->variables + (double)t->least * counted_devices(p, plan);
 }
@@ -108,7 +108,7 @@ static double least_bytes(const Program *p, const Plan *plan, const Trial *t)
 /* Returns the next limit to try. Until one fits: lower by the missing bytes, and by twice as many if that did not help. A lower
  * limit may help where a higher one did not, since tensors that must be dropped together are dropped once each of them pays, so
  * the least step doubles. Then higher ones: three quarters of the way to full memory, as bytes mostly follow the limit. */
-static int64_t next_limit(const Trial *best, const Trial *last, bool fits, int64_t failing, double there, int devices, int trial)
+static int64_t next_limit(const MemoryTrial *best, const MemoryTrial *last, bool fits, int64_t failing, double there, int devices, int trial)
 {
     int64_t fine = (int64_t)(FINE * there / devices), over = (int64_t)((last->needed - there) / devices);
     if (!fits)
@@ -120,7 +120,7 @@ static int64_t next_limit(const Trial *best, const Trial *last, bool fits, int64
 
 /* Returns whether the search may end: what fits takes nearly all memory, or the last limit was exceeded, so that lower ones gain
  * little, and too many bytes are missing for that. */
-static bool is_enough(const Trial *best, const Trial *last, bool fits, int64_t failing, double there, int devices)
+static bool is_enough(const MemoryTrial *best, const MemoryTrial *last, bool fits, int64_t failing, double there, int devices)
 {
     double fine = FINE * there / devices;
     if (fits)
@@ -130,11 +130,11 @@ static bool is_enough(const Trial *best, const Trial *last, bool fits, int64_t f
 
 /* Finds the highest limit under which the plan fits, or the one with the fewest bytes. until_ms: when to stop, by now_ms();
  * 0: never. */
-static Trial find_limit(Program *p, const Plan *plan, Recomputable *const *known, Trial first, double there, double until_ms)
+static MemoryTrial find_limit(Program *p, const Plan *plan, Recomputable *const *known, MemoryTrial first, double there, double until_ms)
 {
     int64_t failing = first.peak;
     int devices = counted_devices(p, plan);
-    Trial best = first, last = first;
+    MemoryTrial best = first, last = first;
     bool fits = false, enough = false;
     for (int k = 0; k < TRIALS && failing > 0 && !enough && !(until_ms > 0 && now_ms() > until_ms); k++) {
         int64_t limit = next_limit(&best, &last, fits, failing, there, devices, k);
@@ -151,12 +151,12 @@ static Trial find_limit(Program *p, const Plan *plan, Recomputable *const *known
 }
 
 /* Returns the plan that lacks most bytes, and what it takes without a limit. */
-static const Plan *neediest(const Program *p, Trial *without_limit)
+static const Plan *neediest(const Program *p, MemoryTrial *without_limit)
 {
     const Plan *most = NULL;
     double lack = 0;
     for (int i = 0; i < p->plan_count; i++) {
-        Trial t = bytes_without_limit(p, &p->plans[i]);
+        MemoryTrial t = bytes_without_limit(p, &p->plans[i]);
         double more = t.needed - memory_there(p, &p->plans[i]);
         if (most && more <= lack)
             continue;
@@ -168,7 +168,7 @@ static const Plan *neediest(const Program *p, Trial *without_limit)
 }
 
 /* Returns advice if weights and states, or one kernel in addition, do not fit; recomputing does not help. */
-static const char *cure_beside(const Program *p, const Plan *plan, double variables, double there)
+static const char *cure_without_recomputing(const Program *p, const Plan *plan, double variables, double there)
 {
     if (variables <= there)
         return p->model->fit_accumulate || p->model->batch <= plan->devices
@@ -190,16 +190,16 @@ const char *recompute_cure(Program *p, const Plan *plan)
     stage_begin(&stage, "would recompute = \"auto\" make it fit?", "a hint");
     p->in_order = true;
     Recomputable **known = recomputables(p, plan);
-    Trial first = bytes_without_limit(p, plan);
+    MemoryTrial first = bytes_without_limit(p, plan);
     find_peak(p, known, &first);
     double least = least_bytes(p, plan, &first);
-    Trial found = least > there || asked ? first : find_limit(p, plan, known, first, there, until_ms);
+    MemoryTrial found = least > there || asked ? first : find_limit(p, plan, known, first, there, until_ms);
     p->in_order = false;
     stage_end(&stage);
     if (least > there)
         return format("recompute = \"auto\" does not make it fit: weights and states take %s bytes, and one kernel %s more%s",
                       grouped((int64_t)found.variables), grouped((int64_t)(least - found.variables)),
-                      cure_beside(p, plan, found.variables, there));
+                      cure_without_recomputing(p, plan, found.variables, there));
     if (!found.full.tensors)
         return NULL;
     return format("recompute = \"auto\" takes %s bytes%s: it drops %d tensor%s, for +%.1f %% computing time", grouped((int64_t)found.needed),
@@ -207,12 +207,12 @@ const char *recompute_cure(Program *p, const Plan *plan)
 }
 
 /* Moves calls to where others wait, if that needs no more memory and hardly more time; returns NULL if not. */
-static Phase **fill_too(Program *p, const Plan *plan, const Trial *found, double there, Trial *made)
+static Phase **fill_too(Program *p, const Plan *plan, const MemoryTrial *found, double there, MemoryTrial *made)
 {
     static const double NEAR = 1.02;
     p->in_order = false;
     Recomputable **known = recomputables(p, plan);
-    Trial filled = try_limit(p, plan, known, found->limit);
+    MemoryTrial filled = try_limit(p, plan, known, found->limit);
     Phase **phases = NEW_ARRAY(Phase *, p->phase_count);
     p->in_order = filled.needed > there || filled.full.us > NEAR * found->full.us;
     if (!p->in_order)
@@ -223,7 +223,7 @@ static Phase **fill_too(Program *p, const Plan *plan, const Trial *found, double
 void pass_recompute(Compilation *c)
 {
     Program *p = c->program;
-    Trial first;
+    MemoryTrial first;
     if (!p->model->recompute)
         return;
     const Plan *plan = neediest(p, &first);
@@ -234,16 +234,16 @@ void pass_recompute(Compilation *c)
     }
     double there = plan ? memory_there(p, plan) : 0;
     if (!plan || first.needed <= there) {
-        c->said = "nothing: all of it fits";
+        c->remark = "nothing: all of it fits";
         return;
     }
     Recomputable **known = recomputables(p, plan);
     find_peak(p, known, &first);
     if (least_bytes(p, plan, &first) > there) {
-        c->said = format("nothing: variables and what one kernel needs take %s bytes, more than there are", grouped((int64_t)least_bytes(p, plan, &first)));
+        c->remark = format("nothing: variables and what one kernel needs take %s bytes, more than there are", grouped((int64_t)least_bytes(p, plan, &first)));
         return;
     }
-    Trial found = find_limit(p, plan, known, first, there, 0), made = {.limit = found.limit};
+    MemoryTrial found = find_limit(p, plan, known, first, there, 0), made = {.limit = found.limit};
     Phase **phases = moves ? fill_too(p, plan, &found, there, &made) : NULL;
     if (!phases) {
         phases = NEW_ARRAY(Phase *, p->phase_count);
@@ -251,7 +251,7 @@ void pass_recompute(Compilation *c)
     }
     p->phases = phases;
     p->dropped = (Dropped){made.full.tensors, first.needed - found.needed, made.full.flops / made.full.flops_before - 1, made.full.us / made.full.us_before - 1, made.full.layers, made.full.layer_count};
-    c->said = dropped_text(&p->dropped);
+    c->remark = dropped_text(&p->dropped);
 }
 
 const char *dropped_text(const Dropped *d)

@@ -136,7 +136,7 @@ static void add_model(Page *page, const Options *o, Sheet *s)
     page->title = program->model->name;
     page->about = format("%s, %s, global batch %lld, %d %s%s%s; predicted for %s", program->model->file, p->precision,
                          (long long)program->model->batch, plan->devices, strcmp(plan->kind, "host") == 0 ? "host device" : "GPU",
-                         plan->devices == 1 ? "" : "s", policy_said(o), machine);
+                         plan->devices == 1 ? "" : "s", policy_text(o), machine);
 }
 
 int command_report(const Options *o)

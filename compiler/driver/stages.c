@@ -213,7 +213,7 @@ void check_memory(const Compilation *c)
 {
     const Options *o = c->options;
     bool asks = o->command == COMMAND_PLAN || o->command == COMMAND_BENCH || o->command == COMMAND_REPORT || c->program->tries;
-    for (int i = 0; i < c->program->plan_count && !asks && memory_is_said(o); i++)
+    for (int i = 0; i < c->program->plan_count && !asks && memory_is_limited(o); i++)
         warn_of_memory(c->program->model, c->program, &c->program->plans[i]);
 }
 
@@ -240,9 +240,9 @@ void pass_emit(Compilation *c)
 {
     predict_plans(c->program);
     c->build = build_begin(c->program, test_compiler);
-    c->said = build_texts(c->build);
+    c->remark = build_texts(c->build);
 }
 
-void pass_images(Compilation *c) { c->said = build_images(c->build); }
-void pass_compile(Compilation *c) { c->said = build_objects(c->build); }
-void pass_link(Compilation *c) { c->said = build_link(c->build); }
+void pass_images(Compilation *c) { c->remark = build_images(c->build); }
+void pass_compile(Compilation *c) { c->remark = build_objects(c->build); }
+void pass_link(Compilation *c) { c->remark = build_link(c->build); }

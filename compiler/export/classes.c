@@ -7,13 +7,13 @@
 
 struct Class {
     const char *name, *layer;
-    Parts parts;
+    ConstructorTokens parts;
     Text forward;             /* without comments that name lines of the model, which differ */
-    const char *forward_said; /* with the comments of the first instance */
+    const char *commented_forward; /* with the comments of the first instance */
     Map constants;
     int64_t **numbers; /* [instance][number in `parts`] */
     int instances, number_count;
-    int *stands;        /* by number: the first that equals it in all instances; -1: a constant */
+    int *equal_to;        /* by number: the first that equals it in all instances; -1: a constant */
     const char **names; /* by number: name of the parameter */
 };
 
@@ -123,9 +123,9 @@ const char *variable_access(const Writing *w, int variable)
 static void say_line(Writing *w, const ExportedOp *op)
 {
     const Place *at = users_place(op->at);
-    if (w->said && at && strcmp(op->kind, "Identity") != 0 && (w->said->line != at->line || w->said->source != at->source)) {
+    if (w->line_shown && at && strcmp(op->kind, "Identity") != 0 && (w->line_shown->line != at->line || w->line_shown->source != at->source)) {
         line(w, "# line %d", at->line);
-        w->said = at;
+        w->line_shown = at;
     }
 }
 
@@ -174,7 +174,7 @@ static void print_forward(const Exported *g, const Module *m, Text *text, Map *c
 }
 
 /* ---- constructors */
-static void add_constants(const Exported *g, const Map *read, Parts *p)
+static void add_constants(const Exported *g, const Map *read, ConstructorTokens *p)
 {
     for (int i = 0; i < g->constant_count; i++) {
         const ExportedTensor *c = g->constants[i];
@@ -191,7 +191,7 @@ static void add_constants(const Exported *g, const Map *read, Parts *p)
     }
 }
 
-static void add_variable(const Exported *g, const Module *m, const Variable *v, Parts *p)
+static void add_variable(const Exported *g, const Module *m, const Variable *v, ConstructorTokens *p)
 {
     const char *access = variable_in(m, m, v), *dot = strrchr(v->name, '.');
     bool parameter = v->kind == WEIGHT && dtype_is_float(v->dtype), plain = strchr(access, '[') == NULL;
@@ -211,23 +211,23 @@ static void add_variable(const Exported *g, const Module *m, const Variable *v, 
 
 static Class *class_of(Classes *, const Module *, int64_t **numbers);
 
-static void add_constructor(Classes *c, const Module *m, Parts *p)
+static void add_constructor(Classes *c, const Module *m, ConstructorTokens *p)
 {
     if (m->form == MODULE_LEAF) {
         leaf_constructor(m->leaf, p);
     } else if (m->form == MODULE_LIST || m->form == MODULE_SEQUENTIAL) {
         bool list = m->form == MODULE_LIST;
-        Part part = {.kind = PART_LIST, .text = list ? "nn.ModuleList" : "nn.Sequential", .count = m->child_count};
-        APPEND(p->parts, p->count, part);
+        ConstructorToken part = {.kind = CONSTRUCTOR_LIST, .text = list ? "nn.ModuleList" : "nn.Sequential", .count = m->child_count};
+        APPEND(p->tokens, p->count, part);
         for (int i = 0; i < m->child_count; i++) {
             add_constructor(c, m->children[i], p);
-            APPEND(p->parts, p->count, (Part){.kind = PART_NEXT});
+            APPEND(p->tokens, p->count, (ConstructorToken){.kind = CONSTRUCTOR_NEXT});
         }
     } else {
         int64_t *numbers;
         Class *class = class_of(c, m, &numbers);
-        Part part = {.kind = PART_CALL, .class = class, .count = class->number_count};
-        APPEND(p->parts, p->count, part);
+        ConstructorToken part = {.kind = CONSTRUCTOR_CALL, .class = class, .count = class->number_count};
+        APPEND(p->tokens, p->count, part);
         for (int i = 0; i < class->number_count; i++)
             add_number(p, NULL, numbers[i]);
     }
@@ -279,7 +279,7 @@ static Class *class_of(Classes *c, const Module *m, int64_t **numbers)
         print_forward(g, m, &made.forward, &made.constants, false);
         print_forward(g, m, &said, &made.constants, true);
     }
-    made.forward_said = text_of(&said);
+    made.commented_forward = text_of(&said);
     add_constants(g, &made.constants, &made.parts);
     for (int i = 0; i < m->variable_count; i++)
         add_variable(g, m, &g->model->variables[m->variables[i]], &made.parts);
@@ -289,11 +289,11 @@ static Class *class_of(Classes *c, const Module *m, int64_t **numbers)
         add_words(&made.parts, "\n");
     }
     for (int i = 0; i < made.parts.count; i++)
-        made.number_count += made.parts.parts[i].kind == PART_NUMBER;
+        made.number_count += made.parts.tokens[i].kind == CONSTRUCTOR_NUMBER;
     *numbers = NEW_ARRAY(int64_t, made.number_count);
     for (int i = 0, k = 0; i < made.parts.count; i++)
-        if (made.parts.parts[i].kind == PART_NUMBER)
-            (*numbers)[k++] = made.parts.parts[i].number;
+        if (made.parts.tokens[i].kind == CONSTRUCTOR_NUMBER)
+            (*numbers)[k++] = made.parts.tokens[i].number;
     for (int i = 0; i < c->count && !class; i++)
         if (strcmp(c->list[i]->layer, made.layer) == 0 && same_parts(&c->list[i]->parts, &made.parts, false) &&
             strcmp(text_of(&c->list[i]->forward), text_of(&made.forward)) == 0)
@@ -313,26 +313,26 @@ static Class *class_of(Classes *c, const Module *m, int64_t **numbers)
 static void find_parameters(Class *class)
 {
     Map used = {0};
-    const Part *call = NULL; /* the last one, whose numbers follow it; other numbers have a name */
-    class->stands = NEW_ARRAY(int, class->number_count);
+    const ConstructorToken *call = NULL; /* the last one, whose numbers follow it; other numbers have a name */
+    class->equal_to = NEW_ARRAY(int, class->number_count);
     class->names = NEW_ARRAY(const char *, class->number_count);
     for (int i = 0, k = -1; i < class->parts.count; i++) {
-        const Part *part = &class->parts.parts[i];
-        call = part->kind == PART_CALL ? part : call;
-        if (part->kind != PART_NUMBER)
+        const ConstructorToken *part = &class->parts.tokens[i];
+        call = part->kind == CONSTRUCTOR_CALL ? part : call;
+        if (part->kind != CONSTRUCTOR_NUMBER)
             continue;
         k++;
         bool one = true;
         for (int n = 1; n < class->instances; n++)
             one = one && class->numbers[n][k] == class->numbers[0][k];
-        class->stands[k] = one ? -1 : k;
-        for (int j = 0; j < k && !one && class->stands[k] == k; j++) {
-            bool same = class->stands[j] == j;
+        class->equal_to[k] = one ? -1 : k;
+        for (int j = 0; j < k && !one && class->equal_to[k] == k; j++) {
+            bool same = class->equal_to[j] == j;
             for (int n = 0; n < class->instances && same; n++)
                 same = class->numbers[n][j] == class->numbers[n][k];
-            class->stands[k] = same ? j : k;
+            class->equal_to[k] = same ? j : k;
         }
-        if (class->stands[k] == k)
+        if (class->equal_to[k] == k)
             class->names[k] = python_name(&used, part->text ? part->text : call->class->names[part - call - 1]);
     }
 }
@@ -346,7 +346,7 @@ static void print_parts(Printing *, Text *, int end);
 
 static void print_number(Printing *p, Text *t, const char *before)
 {
-    int stands = p->class->stands[p->number];
+    int stands = p->class->equal_to[p->number];
     if (stands >= 0)
         text_add(t, "%s%s", before, p->class->names[stands]);
     else
@@ -354,12 +354,12 @@ static void print_number(Printing *p, Text *t, const char *before)
     p->number++;
 }
 
-static void print_class_call(Printing *p, Text *t, const Part *part)
+static void print_class_call(Printing *p, Text *t, const ConstructorToken *part)
 {
     const char *comma = "";
     text_add(t, "%s(", part->class->name);
     for (int i = 0; i < part->count; i++, p->part++) {
-        if (part->class->stands[i] != i) {
+        if (part->class->equal_to[i] != i) {
             p->number++;
             continue;
         }
@@ -369,13 +369,13 @@ static void print_class_call(Printing *p, Text *t, const Part *part)
     text_add(t, ")");
 }
 
-static void print_list(Printing *p, Text *t, const Part *part)
+static void print_list(Printing *p, Text *t, const ConstructorToken *part)
 {
     const char **made = NEW_ARRAY(const char *, part->count);
     bool list = strcmp(part->text, "nn.ModuleList") == 0, same = part->count > 2;
     for (int i = 0; i < part->count; i++) {
         Text one = {0};
-        print_parts(p, &one, PART_NEXT);
+        print_parts(p, &one, CONSTRUCTOR_NEXT);
         made[i] = text_of(&one);
         same = same && strcmp(made[i], made[0]) == 0;
     }
@@ -393,23 +393,23 @@ static void print_list(Printing *p, Text *t, const Part *part)
 static void print_parts(Printing *p, Text *t, int end)
 {
     while (p->part < p->class->parts.count) {
-        const Part *part = &p->class->parts.parts[p->part++];
+        const ConstructorToken *part = &p->class->parts.tokens[p->part++];
         if ((int)part->kind == end)
             return;
         switch (part->kind) {
-        case PART_TEXT:
+        case CONSTRUCTOR_TEXT:
             text_add(t, "%s", part->text);
             break;
-        case PART_NUMBER:
+        case CONSTRUCTOR_NUMBER:
             print_number(p, t, "");
             break;
-        case PART_CALL:
+        case CONSTRUCTOR_CALL:
             print_class_call(p, t, part);
             break;
-        case PART_LIST:
+        case CONSTRUCTOR_LIST:
             print_list(p, t, part);
             break;
-        case PART_NEXT:
+        case CONSTRUCTOR_NEXT:
             break;
         }
     }
@@ -420,13 +420,13 @@ static void print_class(const Exported *g, const Class *class, bool root, Text *
     Printing p = {class, 0, 0};
     text_add(t, "\n\nclass %s(nn.Module):\n    def __init__(self", class->name);
     for (int i = 0; i < class->number_count; i++)
-        if (class->stands[i] == i)
+        if (class->equal_to[i] == i)
             text_add(t, ", %s", class->names[i]);
     text_add(t, "):\n        super().__init__()\n");
     print_parts(&p, t, -1);
     if (root && g->real == F64)
         text_add(t, "        self.double()\n");
-    text_add(t, "%s", class->forward_said);
+    text_add(t, "%s", class->commented_forward);
 }
 
 static void print_values(Text *t, const char *what, const ExportedTensor *const *v, int count)

@@ -4,25 +4,25 @@
 
 #include <string.h>
 
-void add_words(Parts *p, const char *pattern, ...)
+void add_words(ConstructorTokens *p, const char *pattern, ...)
 {
     va_list list;
     va_start(list, pattern);
-    Part part = {.kind = PART_TEXT, .text = vformat(pattern, list)};
+    ConstructorToken part = {.kind = CONSTRUCTOR_TEXT, .text = vformat(pattern, list)};
     va_end(list);
-    APPEND(p->parts, p->count, part);
+    APPEND(p->tokens, p->count, part);
 }
 
-void add_number(Parts *p, const char *name, int64_t number)
+void add_number(ConstructorTokens *p, const char *name, int64_t number)
 {
-    Part part = {.kind = PART_NUMBER, .text = name, .number = number};
-    APPEND(p->parts, p->count, part);
+    ConstructorToken part = {.kind = CONSTRUCTOR_NUMBER, .text = name, .number = number};
+    APPEND(p->tokens, p->count, part);
 }
 
 /* ---- constructors: `name(3, 5, keyword=7)` */
-typedef void Constructor(const ExportedOp *, Parts *);
+typedef void Constructor(const ExportedOp *, ConstructorTokens *);
 
-static void add_keyword(const ExportedOp *op, Parts *p, const char *attribute, const char *keyword, int count, int64_t usual)
+static void add_keyword(const ExportedOp *op, ConstructorTokens *p, const char *attribute, const char *keyword, int count, int64_t usual)
 {
     const int64_t *v = attribute_named(op, attribute)->list;
     bool same = true, is_usual = true;
@@ -39,7 +39,7 @@ static void add_keyword(const ExportedOp *op, Parts *p, const char *attribute, c
         add_words(p, "%s", python_tuple(v, count));
 }
 
-static void construct_linear(const ExportedOp *op, Parts *p)
+static void construct_linear(const ExportedOp *op, ConstructorTokens *p)
 {
     add_words(p, "nn.Linear(");
     add_number(p, "in_features", op->in[1]->extent[1]);
@@ -48,7 +48,7 @@ static void construct_linear(const ExportedOp *op, Parts *p)
     add_words(p, op->inputs > 2 ? ")" : ", bias=False)");
 }
 
-static void construct_embedding(const ExportedOp *op, Parts *p)
+static void construct_embedding(const ExportedOp *op, ConstructorTokens *p)
 {
     add_words(p, "nn.Embedding(");
     add_number(p, "num_embeddings", op->in[0]->extent[0]);
@@ -57,7 +57,7 @@ static void construct_embedding(const ExportedOp *op, Parts *p)
     add_words(p, ")");
 }
 
-static void construct_conv(const ExportedOp *op, Parts *p)
+static void construct_conv(const ExportedOp *op, ConstructorTokens *p)
 {
     const int64_t *w = op->in[1]->extent;
     int n = op->in[1]->rank - 2;
@@ -79,7 +79,7 @@ static const char *epsilon(const ExportedOp *op)
     return eps == 1e-5 ? "" : format(", eps=%s", python_number(eps, F64));
 }
 
-static void construct_batchnorm(const ExportedOp *op, Parts *p)
+static void construct_batchnorm(const ExportedOp *op, ConstructorTokens *p)
 {
     int axes = op->in[0]->rank - 2;
     add_words(p, "nn.BatchNorm%dd(", axes ? axes : 1);
@@ -87,7 +87,7 @@ static void construct_batchnorm(const ExportedOp *op, Parts *p)
     add_words(p, "%s)", epsilon(op));
 }
 
-static void construct_layernorm(const ExportedOp *op, Parts *p)
+static void construct_layernorm(const ExportedOp *op, ConstructorTokens *p)
 {
     add_words(p, "nn.LayerNorm(");
     add_number(p, "normalized_shape", op->in[1]->extent[0]);
@@ -145,15 +145,15 @@ Module *find_leaf(const Exported *g, const Module *root, const ExportedOp *op)
     return m;
 }
 
-void leaf_constructor(const ExportedOp *op, Parts *p)
+void leaf_constructor(const ExportedOp *op, ConstructorTokens *p)
 {
     row_of(op)->constructor(op, p);
 }
 
-bool same_parts(const Parts *a, const Parts *b, bool numbers)
+bool same_parts(const ConstructorTokens *a, const ConstructorTokens *b, bool numbers)
 {
     for (int i = 0; i < a->count && i < b->count; i++) {
-        const Part *x = &a->parts[i], *y = &b->parts[i];
+        const ConstructorToken *x = &a->tokens[i], *y = &b->tokens[i];
         if (x->kind != y->kind || x->class != y->class || x->count != y->count || (numbers && x->number != y->number) ||
             (x->text && strcmp(x->text, y->text) != 0))
             return false;
@@ -163,7 +163,7 @@ bool same_parts(const Parts *a, const Parts *b, bool numbers)
 
 const Module *leaf_called(const Writing *w, const ExportedOp *op)
 {
-    Parts wanted = {0}, given = {0};
+    ConstructorTokens wanted = {0}, given = {0};
     const Module *m = find_leaf(w->graph, root_of(w->module), op);
     if (!m || m->form != MODULE_LEAF || !is_within(m, w->module))
         return NULL;

@@ -40,17 +40,17 @@ struct Module {
 };
 
 /* The text of a constructor: words, numbers that may differ between instances of a class, and constructors of other modules. */
-typedef struct Part {
-    enum { PART_TEXT, PART_NUMBER, PART_CALL, PART_LIST, PART_NEXT } kind;
+typedef struct ConstructorToken {
+    enum { CONSTRUCTOR_TEXT, CONSTRUCTOR_NUMBER, CONSTRUCTOR_CALL, CONSTRUCTOR_LIST, CONSTRUCTOR_NEXT } kind;
     const char *text; /* NUMBER: PyTorch's name for it; LIST: "nn.ModuleList" of `count` constructors, each followed by a NEXT */
     int64_t number;
     Class *class; /* CALL: followed by a NUMBER for each number of the class */
     int count;
-} Part;
-typedef struct Parts {
-    Part *parts;
+} ConstructorToken;
+typedef struct ConstructorTokens {
+    ConstructorToken *tokens;
     int count;
-} Parts;
+} ConstructorTokens;
 
 /* The state while a forward is written. */
 typedef struct Writing {
@@ -63,7 +63,7 @@ typedef struct Writing {
     Map *constants; /* constants that lines read: attributes of the module */
     Map *leaving;   /* returned values, whose label in the model belongs to the caller */
     int indent, loops;
-    const Place *said; /* the model's line in the last comment; NULL: no comments */
+    const Place *line_shown; /* the model's line in the last comment; NULL: no comments */
 } Writing;
 
 /* ---- torch.c */
@@ -78,11 +78,11 @@ void print_op(Writing *, const ExportedOp *);
 const ExportedAttribute *attribute_named(const ExportedOp *, const char *name);
 
 /* ---- leaves.c */
-void add_words(Parts *, const char *pattern, ...) PRINTF(2, 3);
-void add_number(Parts *, const char *name, int64_t number);
-bool same_parts(const Parts *, const Parts *, bool numbers);                 /* compares with or without numbers */
+void add_words(ConstructorTokens *, const char *pattern, ...) PRINTF(2, 3);
+void add_number(ConstructorTokens *, const char *name, int64_t number);
+bool same_parts(const ConstructorTokens *, const ConstructorTokens *, bool numbers);                 /* compares with or without numbers */
 Module *find_leaf(const Exported *, const Module *root, const ExportedOp *); /* of torch.nn, for the operation, or NULL */
-void leaf_constructor(const ExportedOp *, Parts *);
+void leaf_constructor(const ExportedOp *, ConstructorTokens *);
 const Module *leaf_called(const Writing *, const ExportedOp *); /* whose call computes it here, or NULL */
 const ExportedTensor *leaf_input(const ExportedOp *);
 

@@ -181,12 +181,12 @@ Node *graph_close_scan(Graph *inner, int64_t steps, bool reverse, Node **next, N
         for (int i = 0, c = 0; i < inner->captured_count; i++) {
             if (inner->kinds[i] != AS_CARRY)
                 continue;
-            const Node *carry = arg[i]->mapped, *become = values[c++]->mapped;
-            if (!shape_equal(&carry->shape, &become->shape) || carry->dtype != become->dtype)
+            const Node *carry = arg[i]->mapped, *map_node = values[c++]->mapped;
+            if (!shape_equal(&carry->shape, &map_node->shape) || carry->dtype != map_node->dtype)
                 die("a carry of %s%s becomes %s%s", dtype_name(carry->dtype), shape_text(&carry->shape),
-                    dtype_name(become->dtype), shape_text(&become->shape));
-            stable = stable && (carry->sharded || !become->sharded);
-            sharded[i] = carry->sharded || become->sharded;
+                    dtype_name(map_node->dtype), shape_text(&map_node->shape));
+            stable = stable && (carry->sharded || !map_node->sharded);
+            sharded[i] = carry->sharded || map_node->sharded;
         }
     }
     for (int i = 0; i < carries + stack_count; i++)

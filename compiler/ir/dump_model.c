@@ -124,8 +124,8 @@ void model_write(const Model *m, Text *t)
 
 /* ---- reading */
 /* of an index, when all lists are known */
-typedef struct Check { mgpu_reader at; int value; const int *count; bool from_one; } Check;
-typedef struct Checks { Check *list; int count; } Checks;
+typedef struct IndexCheck { mgpu_reader at; int value; const int *count; bool from_one; } IndexCheck;
+typedef struct Checks { IndexCheck *list; int count; } Checks;
 
 static void set_usual(const mgpu_field *f, void *base)
 {
@@ -138,7 +138,7 @@ static void set_usual(const mgpu_field *f, void *base)
 
 static int read_index(mgpu_reader *d, const mgpu_field *f, Checks *checks)
 {
-    Check c = {*d, 0, &MGPU_MEMBER(int, dump_state(d)->model, f->more), f->usual == 0};
+    IndexCheck c = {*d, 0, &MGPU_MEMBER(int, dump_state(d)->model, f->more), f->usual == 0};
     c.value = (int)mgpu_read_integer(d, "an index", c.from_one, INT32_MAX);
     APPEND(checks->list, checks->count, c);
     return c.value;
@@ -319,7 +319,7 @@ static void check_model(mgpu_reader *d, const mgpu_reader *first, const Checks *
     if (!dtype_is_float(m->precision))
         mgpu_wrong(first, "the precision is %s; f32, f64, bf16 or f16 expected", dtype_name(m->precision));
     for (int i = 0; i < checks->count; i++) {
-        const Check *c = &checks->list[i];
+        const IndexCheck *c = &checks->list[i];
         if (c->value - c->from_one >= *c->count)
             mgpu_wrong(&c->at, "there is no number %d: the model has %d of them", c->value, *c->count);
     }

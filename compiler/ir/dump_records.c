@@ -106,10 +106,10 @@ static const mgpu_field INITIAL_FIELDS[] = {
     {"rules", MGPU_FIELD_TEXT, MGPU_AT(Initial, rules), .c = "rules"},
     {NULL, PLACE_OF, MGPU_AT(Initial, at), .c = "line"},
 };
-static const mgpu_field TOLD_FIELDS[] = {
-    {NULL, MGPU_FIELD_TEXT, MGPU_AT(Told, name), .c = "name"},
-    {NULL, MGPU_FIELD_TEXT, MGPU_AT(Told, text), .c = "text"},
-    {"param", MGPU_FIELD_FLAG, MGPU_AT(Told, param), .c = "param"},
+static const mgpu_field SETTING_TEXT_FIELDS[] = {
+    {NULL, MGPU_FIELD_TEXT, MGPU_AT(SettingText, name), .c = "name"},
+    {NULL, MGPU_FIELD_TEXT, MGPU_AT(SettingText, text), .c = "text"},
+    {"param", MGPU_FIELD_FLAG, MGPU_AT(SettingText, param), .c = "param"},
 };
 static const mgpu_field LATER_FIELDS[] = {
     {NULL, MGPU_FIELD_TEXT, MGPU_AT(LaterSet, name), .c = "name"},
@@ -157,7 +157,7 @@ const mgpu_record RECORDS[] = {
     {"later", MGPU_LIST(LaterSet, Model, later, later_count), .c_type = "mgpu_later_set", .c_list = "later", MGPU_FIELDS(LATER_FIELDS)},
     {"layer", MGPU_LIST(struct LayerRow, Model, layers, layer_count), .c_type = "mgpu_layer", .c_list = "layers", MGPU_FIELDS(LAYER_FIELDS)},
     {"outline", MGPU_LIST(DataCall, Model, outline, outline_count), .c_type = "mgpu_call", .c_list = "outline", MGPU_FIELDS(CALL_FIELDS), .below = OPTION_RECORD, .below_count = COUNT(OPTION_RECORD)},
-    {"told", MGPU_LIST(Told, Model, told, told_count), .c_type = "mgpu_told", .c_list = "told", MGPU_FIELDS(TOLD_FIELDS)},
+    {"told", MGPU_LIST(SettingText, Model, told, told_count), .c_type = "mgpu_setting_text", .c_list = "told", MGPU_FIELDS(SETTING_TEXT_FIELDS)},
     {"fixed", MGPU_FIELDS(FIXED_FIELDS)},
 };
 const int RECORD_COUNT = COUNT(RECORDS);

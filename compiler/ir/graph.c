@@ -207,11 +207,11 @@ void graph_free(Graph *graph)
     graph->result_count = graph->node_count = graph->slot_count = graph->slots_used = 0;
 }
 
-void graph_lies_here(Graph *graph)
+void graph_use_memory(Graph *graph)
 {
     for (int i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->op == OP_SCAN)
-            graph_lies_here(graph->nodes[i]->body);
+            graph_use_memory(graph->nodes[i]->body);
     memory_join(memory_in_use(), graph->memory);
     graph->memory = NULL;
 }

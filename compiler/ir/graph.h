@@ -214,7 +214,7 @@ typedef struct DataSet {
     DataCall *calls;      int call_count;
 } DataSet;
 
-typedef mgpu_told Told;
+typedef mgpu_setting_text SettingText;
 /* hidden: not for --set, because the runtime gives it, or nothing reads it */
 typedef struct Setting { const char *name; double value; const char *text; const Place *at; bool given, hidden; } Setting;
 
@@ -232,7 +232,7 @@ struct Model {
     int later_count;
     Setting *settings;    int setting_count;   /* settings of a program at run time: lr, decay, ...: RUN_SETTING's index */
     const char **fixed;   int fixed_count;     /* params and settings that can only be set by mgpuc --set */
-    Told *told;           int told_count;
+    SettingText *told;           int told_count;
     Graph *init;          /* ROLE_INIT for every WEIGHT, STATE, OPTIMIZER_STATE and AVERAGE */
     /* LOSS, METRIC, UPDATE of states; UPDATE of weights and optimizer states from GRADIENT leaves; REPORT "lr". NULL: the model
      * has no loss, and only predicts */
@@ -290,7 +290,7 @@ const char *transfer_word(int transfer);                   /* "reduce": the name
 static inline bool op_is_transfer(Op op) { return transfer_of(op) >= 0; }
 static inline bool op_reduces(Op op) { return op == OP_REDUCE || op == OP_REDUCE_MOMENTS; } /* inserted by `distribute` */
 enum { MOMENT_COUNT, MOMENT_MEAN, MOMENT_SQUARES, MOMENTS }; /* the first axis of MOMENTS */
-mgpu_parties transfer_parties(const Node *);               /* of a transfer; parts NULL: equal parts */
+mgpu_participants transfer_participants(const Node *);               /* of a transfer; parts NULL: equal parts */
 const char *transfer_wrong_parts(const Node *); /* NULL: given parts are valid, inputs are split alike; else the error */
 /* Returns true if transfer_type determines the node's distribution: it is a transfer, or has Split or Local inputs (in: theirs).
  * transfer_type returns UNTYPED, and the reason in *wrong, if the inputs do not fit. */
@@ -299,11 +299,11 @@ bool node_is_split(const Node *); /* Split, and of more than one element: kernel
 bool node_sums_all(const Node *);                          /* SUM over all axes */
 bool node_sums_split(const Node *);                        /* over all elements of a Split value: a device adds up its own part */
 bool node_keeps_elements(const Node *);                    /* element-wise, or a reshape */
-void graph_mark_split(Graph *); /* sets distributions that follow from transfers and Split variables, in a rebuilt graph */
+void graph_find_split(Graph *); /* sets distributions that follow from transfers and Split variables, in a rebuilt graph */
 const int64_t *node_parts(const Node *, int *count);       /* of a Split value: where its parts begin; NULL: equal parts */
 Distribution transfer_type(const Node *, const Distribution *in, const char **wrong);
 
-/* summed.c: Returns, by node, the name of the weight whose gradient it is, before or after a transfer reduces it; NULL: none. */
+/* transfer_gradient.c: Returns, by node, the name of the weight whose gradient it is, before or after a transfer reduces it; NULL: none. */
 const char **graph_summed_weights(const Graph *);
 const bool *graph_summed_gradients(const Graph *);        /* by id: true for a REDUCE or REDUCE_SCATTER of a gradient */
 
@@ -319,7 +319,7 @@ Node *graph_argument(Graph *, Node *, const Node *like, CaptureKind);
  * shape and sharded, shares equal nodes, and captures inputs of enclosing graphs (ARG). */
 Graph *graph_new(Model *, const char *name, Graph *parent);
 void graph_free(Graph *);                                  /* frees its nodes and results, when another graph has replaced it */
-void graph_lies_here(Graph *); /* its memory is freed with the Memory in use; no more nodes may be added */
+void graph_use_memory(Graph *); /* its memory is freed with the Memory in use; no more nodes may be added */
 Node *graph_node(Graph *, Op, Node **in, int inputs, const int64_t *ints, int int_count, const char *text);
 #define NODE(graph, op, ints, count, text, ...)                                                                       \
     graph_node(graph, op, (Node *[]){__VA_ARGS__}, COUNT(((Node *[]){__VA_ARGS__})), ints, count, text)
@@ -443,7 +443,7 @@ int64_t model_samples(const Model *); /* of a micro-batch; SOME_SAMPLES if the m
 bool node_is_linear(const Node *, Node *const *in, const bool *summed);
 bool node_is_zero(const Node *);
 
-/* meaning.c: the value of an element-wise operation except CAST; integers may be out of the range of their type. */
+/* fold.c: the value of an element-wise operation except CAST; integers may be out of the range of their type. */
 double op_value(Op, double a, double b, double c);
 double wrap_number(Dtype, int64_t v);  /* the lowest bits of v as a number of the type; of bool v != 0 */
 double fit_number(Dtype, double v);    /* converts the result of an operation on numbers of the type to the type */

@@ -17,15 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Run { /* a graph: the top one, or a body with its ARGs */
+typedef struct GraphRun { /* a graph: the top one, or a body with its ARGs */
     const Interpretation *top;
     const Graph *graph;
     double **values;
     double ***bodies;     /* by COMPOSITE node: the values of its body; by SCAN: its results */
     double **arguments;   /* of a body; NULL at the top */
-} Run;
+} GraphRun;
 
-static void run_graph(Run *);
+static void run_graph(GraphRun *);
 
 /* ---- numbers */
 
@@ -385,12 +385,12 @@ static void cumsum(const Node *n, const double *x, double *out)
         }
 }
 
-typedef struct Candidate { double value; int64_t at; } Candidate;
+typedef struct RankedValue { double value; int64_t at; } RankedValue;
 
 /* Descending; NaN first; equal values in order. */
 static int by_value(const void *a, const void *b)
 {
-    const Candidate *x = a, *y = b;
+    const RankedValue *x = a, *y = b;
     bool none_x = x->value != x->value, none_y = y->value != y->value;
     if (none_x != none_y)
         return none_x ? -1 : 1;
@@ -404,11 +404,11 @@ static void top_k(const Node *n, const double *x, double *out)
     const Shape *s = &n->in[0]->shape;
     int axis = (int)n->ints[0];
     int64_t outer = product(s->extent, 0, axis), extent = s->extent[axis], inner = product(s->extent, axis + 1, s->rank);
-    Candidate *row = calloc((size_t)extent + 1, sizeof *row);
+    RankedValue *row = calloc((size_t)extent + 1, sizeof *row);
     for (int64_t o = 0; o < outer; o++)
         for (int64_t j = 0; j < inner; j++) {
             for (int64_t i = 0; i < extent; i++)
-                row[i] = (Candidate){x[(o * extent + i) * inner + j], i};
+                row[i] = (RankedValue){x[(o * extent + i) * inner + j], i};
             qsort(row, (size_t)extent, sizeof *row, by_value);
             for (int64_t i = 0; i < n->ints[1]; i++)
                 out[(o * n->ints[1] + i) * inner + j] = n->ints[2] ? (double)row[i].at : row[i].value;
@@ -417,7 +417,7 @@ static void top_k(const Node *n, const double *x, double *out)
 }
 
 /* Computes one sample of a node from one sample of each input. */
-static void compute(const Run *run, const Node *n, int64_t sample, double **in, double *out)
+static void compute(const GraphRun *run, const Node *n, int64_t sample, double **in, double *out)
 {
     const Interpretation *top = run->top;
     int64_t count = shape_count(&n->shape);
@@ -498,7 +498,7 @@ static void compute(const Run *run, const Node *n, int64_t sample, double **in, 
         out[i] = fit_number(n->dtype, out[i]);
 }
 
-static void round_all(const Run *run, const Node *n, double *out, int64_t count)
+static void round_all(const GraphRun *run, const Node *n, double *out, int64_t count)
 {
     for (int64_t i = 0; i < count && dtype_is_half(n->dtype) && !run->top->exact; i++)
         out[i] = n->dtype == F16 ? to_f16(out[i]) : to_bf16(out[i]);
@@ -535,12 +535,12 @@ static void add_noise(const Interpretation *top, const Node *n, double *out, siz
 
 /* ---- nodes and graphs */
 
-static double *block(const Run *run, const Node *n, int64_t sample)
+static double *block(const GraphRun *run, const Node *n, int64_t sample)
 {
     return run->values[n->id] + (n->sharded ? sample * shape_count(&n->shape) : 0);
 }
 
-static void group_sum(const Run *run, const Node *n, double *out)
+static void group_sum(const GraphRun *run, const Node *n, double *out)
 {
     int64_t count = shape_count(&n->shape), samples = run->top->samples, group = n->ints[0] ? n->ints[0] : samples;
     for (int64_t from = 0; from < samples; from += group) {
@@ -557,7 +557,7 @@ static void group_sum(const Run *run, const Node *n, double *out)
 }
 
 /* In two passes over the valid samples. */
-static void moments(const Run *run, const Node *n, double *out)
+static void moments(const GraphRun *run, const Node *n, double *out)
 {
     const Shape *x = &n->in[0]->shape;
     Node kept = {.op = OP_SUM, .in = n->in, .inputs = 1, .ints = n->ints, .int_count = n->int_count, .shape.rank = n->shape.rank - 1};
@@ -579,9 +579,9 @@ static void moments(const Run *run, const Node *n, double *out)
     }
 }
 
-static void run_body(Run *run, const Node *n)
+static void run_body(GraphRun *run, const Node *n)
 {
-    Run inner = {.top = run->top, .graph = n->body};
+    GraphRun inner = {.top = run->top, .graph = n->body};
     inner.values = calloc((size_t)n->body->node_count + 1, sizeof *inner.values);
     inner.arguments = calloc((size_t)n->inputs + 1, sizeof *inner.arguments);
     for (int i = 0; i < n->inputs; i++)
@@ -591,13 +591,13 @@ static void run_body(Run *run, const Node *n)
     run->bodies[n->id] = inner.values;
 }
 
-static size_t size_of(const Run *run, const Node *n)
+static size_t size_of(const GraphRun *run, const Node *n)
 {
     return (size_t)((n->sharded ? run->top->samples : 1) * shape_count(&n->shape));
 }
 
 /* Copies step t of a stack, of every sample: now = stack[t], or stack[t] = now if write. */
-static void slice(const Run *run, const Node *value, int64_t steps, int64_t t, double *stack, double *now, bool write)
+static void slice(const GraphRun *run, const Node *value, int64_t steps, int64_t t, double *stack, double *now, bool write)
 {
     int64_t count = shape_count(&value->shape), samples = value->sharded ? run->top->samples : 1;
     for (int64_t s = 0; s < samples; s++) {
@@ -606,10 +606,10 @@ static void slice(const Run *run, const Node *value, int64_t steps, int64_t t, d
     }
 }
 
-static void run_scan(Run *run, const Node *n)
+static void run_scan(GraphRun *run, const Node *n)
 {
     Loop l = loop_of(n);
-    Run inner = {.top = run->top, .graph = l.body};
+    GraphRun inner = {.top = run->top, .graph = l.body};
     inner.values = calloc((size_t)l.body->node_count + 1, sizeof *inner.values);
     inner.arguments = calloc((size_t)n->inputs + 1, sizeof *inner.arguments);
     double **results = calloc((size_t)(l.carries + l.stacks) + 1, sizeof *results);
@@ -652,7 +652,7 @@ static void run_scan(Run *run, const Node *n)
     run->bodies[n->id] = results;
 }
 
-static void run_node(Run *run, const Node *n, double *out)
+static void run_node(GraphRun *run, const Node *n, double *out)
 {
     const Interpretation *top = run->top;
     int64_t count = shape_count(&n->shape), samples = n->sharded ? top->samples : 1;
@@ -719,7 +719,7 @@ static void run_node(Run *run, const Node *n, double *out)
         free(in);
 }
 
-static void run_graph(Run *run)
+static void run_graph(GraphRun *run)
 {
     const Graph *g = run->graph;
     run->bodies = calloc((size_t)g->node_count + 1, sizeof *run->bodies);
@@ -744,6 +744,6 @@ void interpret(const Graph *g, Interpretation *interpretation)
 {
     if (!interpretation->values)
         interpretation->values = calloc((size_t)g->node_count + 1, sizeof *interpretation->values);
-    Run run = {.top = interpretation, .graph = g, .values = interpretation->values};
+    GraphRun run = {.top = interpretation, .graph = g, .values = interpretation->values};
     run_graph(&run);
 }

@@ -62,15 +62,15 @@ typedef struct Program {
     const struct Machine *machine; /* the machine whose times decide: machine/machine.h; NULL: the target's default */
     Phase **phases; int phase_count;
     Kernel **kernels; int kernel_count;  /* each once */
-    const struct Measured *measured; /* measured times: plan/measured.h; NULL: none */
+    const struct Measured *measured; /* measured times: plan/measured_times.h; NULL: none */
     Map labels;             /* of kernels: "k3f07aa" -> Kernel */
     Map kernels_known;      /* identity of a kernel, or a part of it (kernel/identity.h) -> Kernel */
     Plan *plans; int plan_count;
     Dropped dropped;
     /* fraction of the bytes of weights that would be gathered again that is kept from one use to the next */
-    double gathered_kept;
+    double reused_gather_share;
     bool in_order;          /* calls do not move to where others wait for transfers (plan/fill.c), because memory is short */
-    double gathered_ahead;  /* fraction of the bytes of all gathers that may be gathered before their use; at least the minimum */
+    double early_gather_share;  /* fraction of the bytes of all gathers that may be gathered before their use; at least the minimum */
     bool predicts;          /* no phase trains: a model without a loss, a library, or a plan that only predicts */
     bool tries;             /* micro-batches are tried: too many bytes are not an error */
     bool one_batch;         /* micro-batches are impossible: samples depend on sums over the whole batch */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* New nodes of target get the place, path and `backward` of n. */
-static inline void stand_at(Graph *target, const Node *n)
+static inline void set_position(Graph *target, const Node *n)
 {
     target->at = n->at;
     target->path = n->path;
@@ -25,7 +25,7 @@ static inline Node **mapped_inputs(const Node *n)
 }
 
 /* Maps n to `mapped`, which gets the name of n if it has none. */
-static inline void become(Node *n, Node *mapped)
+static inline void map_node(Node *n, Node *mapped)
 {
     if (!mapped->name)
         mapped->name = n->name;

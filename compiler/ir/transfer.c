@@ -22,10 +22,10 @@ int transfer_of(Op op)
 
 const char *transfer_word(int transfer) { return OP_INFO[NODES[transfer].op].name; }
 
-mgpu_parties transfer_parties(const Node *n)
+mgpu_participants transfer_participants(const Node *n)
 {
     int k = transfer_of(n->op), ends = mgpu_transfer_row(k)->ends;
-    return (mgpu_parties){.transfer = (uint8_t)k, .from = ends > 0 ? (int)n->ints[0] : 0, .to = ends > 1 ? (int)n->ints[1] : 0,
+    return (mgpu_participants){.transfer = (uint8_t)k, .from = ends > 0 ? (int)n->ints[0] : 0, .to = ends > 1 ? (int)n->ints[1] : 0,
                           .parts = mgpu_transfer_splits(k) && n->int_count ? n->ints : NULL};
 }
 
@@ -111,7 +111,7 @@ static bool splits(const Node *n)
     return any;
 }
 
-void graph_mark_split(Graph *g)
+void graph_find_split(Graph *g)
 {
     for (int i = 0; i < g->node_count; i++)
         if (splits(g->nodes[i]))

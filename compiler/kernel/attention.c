@@ -26,10 +26,10 @@ struct Attention {
 
 /* ---- views */
 
-typedef struct View { int64_t first, stride[MAX_RANK]; } View; /* in elements of the stored value */
+typedef struct StridedView { int64_t first, stride[MAX_RANK]; } StridedView; /* in elements of the stored value */
 
 /* Computes the view of a reshape; false: it needs a copy. Axes of extent 1 may have any stride. */
-static bool reshape_view(const Shape *from, const View *in, const Shape *to, View *out)
+static bool reshape_view(const Shape *from, const StridedView *in, const Shape *to, StridedView *out)
 {
     int i = from->rank - 1, o = to->rank - 1;
     for (int k = 0; k <= o; k++)
@@ -54,16 +54,16 @@ static bool reshape_view(const Shape *from, const View *in, const Shape *to, Vie
 }
 
 /* Computes n as a view of `base`; false: it is not strided. */
-static bool view_of(const Node *n, const Node *base, View *view)
+static bool view_of(const Node *n, const Node *base, StridedView *view)
 {
-    *view = (View){.first = 0};
+    *view = (StridedView){.first = 0};
     if (n == base) {
         int64_t step = 1;
         for (int i = n->shape.rank - 1; i >= 0; step *= n->shape.extent[i--])
             view->stride[i] = step;
         return true;
     }
-    View in;
+    StridedView in;
     const Node *x = n->in[0];
     if (!view_of(x, base, &in))
         return false;
@@ -94,7 +94,7 @@ static bool is_strided(Op op) { return op == OP_STOP_GRADIENT || op == OP_TRANSP
 const Node *attention_operand(const Node *operand, bool (*stored)(const Node *))
 {
     const Node *best = operand;
-    View view;
+    StridedView view;
     const Node *n = operand;
     for (int i = 0; i < MOST_VIEWS && is_strided(n->op); i++, n = n->in[0]) {
         const Node *base = n->in[0];
@@ -108,7 +108,7 @@ const Node *attention_operand(const Node *operand, bool (*stored)(const Node *))
 /* ---- plans */
 
 /* Returns the operand's table row: strides of a value [rows, heads, elements], or of softmax sums [heads, rows, 2]. */
-static mgpu_attention_operand operand_of(const View *view, bool sums, const Tensor *tensor, int argument)
+static mgpu_attention_operand operand_of(const StridedView *view, bool sums, const Tensor *tensor, int argument)
 {
     int64_t sample = tensor->sharded ? tensor_pitch(tensor) : 0;
     return (mgpu_attention_operand){argument, view->first, sample, view->stride[sums], view->stride[!sums], half_of(tensor->dtype)};
@@ -117,7 +117,7 @@ static mgpu_attention_operand operand_of(const View *view, bool sums, const Tens
 /* Returns the table row of an operand that is part of a stored value. */
 static mgpu_attention_operand place_of(const Node *n, bool sums, const Node *base, const Tensor *tensor, int argument)
 {
-    View view;
+    StridedView view;
     for (int i = 0; tensor->order && i < tensor->shape.rank; i++)
         if (tensor->order[i] != i)
             die("an operand of attention (node %d) in an order of its own", n->id);
@@ -129,7 +129,7 @@ static mgpu_attention_operand place_of(const Node *n, bool sums, const Node *bas
 /* Gradients of q, k and v in one value, [rows, 3, heads, elements], are addressed as [rows, heads, elements] with longer rows. */
 static mgpu_attention_operand result_of(const Node *n, const Tensor *tensor, int argument)
 {
-    View view;
+    StridedView view;
     view_of(n, n, &view);
     mgpu_attention_operand own = operand_of(&view, n->op == OP_ATTENTION && n->ints[3] == 1, tensor, argument);
     own.head = n->shape.rank == 4 ? view.stride[2] : own.head;

@@ -18,7 +18,7 @@
 
 enum {
     KEPT_MOST = 12 * 1024 * 1024, /* bytes of packed B */
-    ALONE_SAMPLES = 32, ALONE_CALLS = 64, /* guesses */
+    ONE_WORKER_SAMPLES = 32, ONE_WORKER_CALLS = 64, /* guesses */
     LARGE_DEPTH = 16 * 1024,      /* from this depth on, B is packed one block at a time */
     MUCH_WEIGHT = 64 * 1024      /* elements */
 };
@@ -253,7 +253,7 @@ static double estimate(const Contraction *plan, double samples, double calls)
     double tiles = ceil(m / rows) * vectors * 20, across = run_of(plan, N, second, samples);
     bool dense = across >= fmin(n, 4 * lanes), down = run_of(plan, K, second, samples) >= 8;
     double pack = n * k * (dense ? 0.15 : down ? 0.4 : 1.2);
-    if (!plan->shared && !plan->tensor[second]->sharded && n * k * (double)real_bytes(plan) <= KEPT_MOST)
+    if (!plan->workers_share && !plan->tensor[second]->sharded && n * k * (double)real_bytes(plan) <= KEPT_MOST)
         pack /= calls;
     else if (dense && m <= 28)
         pack = 0;
@@ -270,13 +270,13 @@ static double estimate(const Contraction *plan, double samples, double calls)
 
 /* With few results per sample (a dense layer), a worker's share of the samples would be too few rows. So all workers divide the
  * results of all samples, and each reads only a part of the weight. Small contractions are not worth the barrier. */
-static bool shared_by_workers(const Contraction *plan)
+static bool is_shared_by_workers(const Contraction *plan)
 {
     double weight = 1, places = 1;
     bool sampled = false;
     if (!plan->tensor[C]->sharded)
         return true;
-    if (plan->alone || plan->windows > 0 || count_of(plan, BATCH, 1) > 1)
+    if (plan->by_one_worker || plan->windows > 0 || count_of(plan, BATCH, 1) > 1)
         return false;
     for (int i = 0; i < plan->axis_count; i++) {
         const MatmulAxis *axis = &plan->axes[i];
@@ -294,9 +294,9 @@ static bool shared_by_workers(const Contraction *plan)
 static void choose_a(Contraction *plan)
 {
     double batch = (double)contraction_samples(plan);
-    plan->shared = shared_by_workers(plan);
-    double samples = plan->shared ? batch : fmin(batch, plan->alone ? ALONE_SAMPLES : 8);
-    double calls = plan->shared ? 1 : plan->alone ? ALONE_CALLS : fmax(1, batch / 16);
+    plan->workers_share = is_shared_by_workers(plan);
+    double samples = plan->workers_share ? batch : fmin(batch, plan->by_one_worker ? ONE_WORKER_SAMPLES : 8);
+    double calls = plan->workers_share ? 1 : plan->by_one_worker ? ONE_WORKER_CALLS : fmax(1, batch / 16);
     make_lists(plan, B);
     double swapped = estimate(plan, samples, calls);
     make_lists(plan, A);
@@ -353,7 +353,7 @@ void contraction_cost(const Contraction *plan, double *flops, double *flops_per_
 }
 
 /* Returns true if the list is one contiguous axis. */
-static bool lies_together(const Contraction *plan, int list, int operand)
+static bool is_contiguous(const Contraction *plan, int list, int operand)
 {
     return run_of(plan, list, operand, 2) >= count_of(plan, list, 2); /* what holds for two samples holds for any number */
 }
@@ -405,18 +405,18 @@ static Workspace workspace_of(const Contraction *plan)
         work.copy = MGPU_COPY_BYTES;
     else if (crowded(plan))
         work.copy = MGPU_ROWS_BYTES;
-    if (dtype_is_half(plan->tensor[C]->dtype) || !lies_together(plan, N, C))
+    if (dtype_is_half(plan->tensor[C]->dtype) || !is_contiguous(plan, N, C))
         work.sums = MGPU_SUMS_BYTES;
     int64_t batch = extent_of_list(plan, BATCH, 1, KEPT_MOST), n = extent_of_list(plan, N, 1, KEPT_MOST);
     int64_t k = extent_of_list(plan, K, 1, KEPT_MOST);
     /* if B is the same for all samples and not too large, it is packed once */
-    if (!plan->shared && !b->sharded && batch * n <= KEPT_MOST && batch * n * k <= KEPT_MOST) {
+    if (!plan->workers_share && !b->sharded && batch * n <= KEPT_MOST && batch * n * k <= KEPT_MOST) {
         work.packed = packed_bytes(plan, batch, n, k);
         work.keep = work.packed <= KEPT_MOST;
     }
     if (!work.keep) { /* else the B of one element of the batch is packed, or as much of it as the budget allows */
         int64_t samples = contraction_samples(plan), lanes = innermost_extent(plan, BATCH);
-        most = plan->shared ? KEPT_MOST : MGPU_PACKED_BYTES;
+        most = plan->workers_share ? KEPT_MOST : MGPU_PACKED_BYTES;
         n = extent_of_list(plan, N, samples, most / real_bytes(plan));
         n = round_up(n > lanes ? n : lanes, 16);
         k = extent_of_list(plan, K, samples, most / real_bytes(plan));
@@ -439,11 +439,11 @@ int64_t contraction_workspace(const Contraction *plan, int64_t *per_sample)
     return work.copy + work.sums + work.packed;
 }
 
-bool contraction_keeps(const Contraction *plan) { return workspace_of(plan).keep; }
+bool contraction_keeps_packed(const Contraction *plan) { return workspace_of(plan).keep; }
 
 uint8_t contraction_split(const Contraction *plan)
 {
-    return plan->shared ? MGPU_SPLIT_WORKERS : MGPU_SPLIT_SAMPLES;
+    return plan->workers_share ? MGPU_SPLIT_WORKERS : MGPU_SPLIT_SAMPLES;
 }
 
 /* ---- the table */
@@ -536,7 +536,7 @@ Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b
 {
     Contraction *plan = NEW(Contraction);
     plan->node = node;
-    plan->alone = alone;
+    plan->by_one_worker = alone;
     const Tensor *tensors[] = {a, b, result};
     const Node *nodes[] = {node->in[0], node->in[1], node};
     int64_t stride[3][MAX_RANK], samples[3];
@@ -579,7 +579,7 @@ void contraction_identity(const Contraction *plan, Sha256 *sha)
 {
     const mgpu_contraction *t = &plan->table;
     IDENTITY_ADD(sha, t->batch, t->m, t->n, t->k, t->windows, t->convolution != NULL, t->a, t->b, t->swapped, t->type, t->half_a, t->half_b,
-                 t->half_c, t->copy, t->sums, t->packed, t->unroll, t->keep, plan->shared);
+                 t->half_c, t->copy, t->sums, t->packed, t->unroll, t->keep, plan->workers_share);
     for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
         const mgpu_axis *a = &t->axis[i];
         IDENTITY_ADD(sha, a->extent, a->a, a->b, a->c, a->window, a->step);

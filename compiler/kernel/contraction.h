@@ -42,7 +42,7 @@ void contraction_identity(const Contraction *, Sha256 *);
 int64_t contraction_workspace(const Contraction *, int64_t *per_sample);
 
 /* Returns true if an operand stays packed in the workspace from one call of an operation to the next. */
-bool contraction_keeps(const Contraction *);
+bool contraction_keeps_packed(const Contraction *);
 
 /* Returns the kind of work for the cost model. */
 WorkKind contraction_work(const Contraction *);

@@ -30,8 +30,8 @@ struct Contraction {
     Window window[MGPU_WINDOWS];
     int windows;
     int64_t first[2];       /* offset of the element at all indices 0, in a and b */
-    bool shared;              /* the workers of a thread pool divide the results, not the samples */
-    bool alone;             /* one worker calls it many times, for some of the samples each time */
+    bool workers_share;              /* the workers of a thread pool divide the results, not the samples */
+    bool by_one_worker;             /* one worker calls it many times, for some of the samples each time */
     bool swapped;           /* A is argument 1 (b) of the kernel, B argument 0 */
     int tiles;              /* GPUs: 0: the tiles with the best estimate, 1: the next ones, ... */
     mgpu_contraction table; /* what the runtime reads; axes of one element are left out */

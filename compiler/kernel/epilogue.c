@@ -130,15 +130,15 @@ bool epilogue_is_sum(const Kernel *k)
 
 enum { D, BIAS, GRADIENT, TANH }; /* variables: the contraction's result, the bias, the gradient, tanh of `inner` */
 
-typedef struct Reading {
+typedef struct EpilogueReading {
     const Kernel *kernel;
     Polynomial read[EPILOGUE_READS]; /* by index of the kernel's reads */
     Polynomial *inner;               /* argument of the tanh; unknown: no tanh yet */
-} Reading;
+} EpilogueReading;
 
-static Polynomial value_of(const Reading *, const Expr *);
+static Polynomial value_of(const EpilogueReading *, const Expr *);
 
-static Polynomial tanh_of(const Reading *r, const Expr *e)
+static Polynomial tanh_of(const EpilogueReading *r, const Expr *e)
 {
     Polynomial inner = value_of(r, e);
     if (r->inner->unknown)
@@ -146,7 +146,7 @@ static Polynomial tanh_of(const Reading *r, const Expr *e)
     return polynomial_equal(&inner, r->inner) ? polynomial_variable(TANH) : polynomial_unknown();
 }
 
-static Polynomial value_of(const Reading *r, const Expr *e)
+static Polynomial value_of(const EpilogueReading *r, const Expr *e)
 {
     if (e->kind == X_NUMBER)
         return polynomial_number(e->number);
@@ -175,7 +175,7 @@ static Polynomial operand(bool bias)
 }
 
 /* Recognizes max(x, 0); x <= 0 ? 0 : x; 0 < x ? x : 0. */
-static bool is_relu(const Reading *r, const Expr *e, const Polynomial *x)
+static bool is_relu(const EpilogueReading *r, const Expr *e, const Polynomial *x)
 {
     const Polynomial zero = polynomial_number(0), minus = polynomial_add(&zero, x, -1);
     e = without_casts(e);
@@ -219,17 +219,17 @@ static Polynomial gelu_gradient(const Polynomial *x)
     return polynomial_multiply(&g, &sum);
 }
 
-static Reading reading(const Kernel *k, Polynomial *inner)
+static EpilogueReading reading(const Kernel *k, Polynomial *inner)
 {
-    Reading r = {.kernel = k, .inner = inner};
+    EpilogueReading r = {.kernel = k, .inner = inner};
     for (int i = 0; i < EPILOGUE_READS; i++)
         r.read[i] = polynomial_unknown();
     return r;
 }
 
-static Reading reading_of_function(const Kernel *k, const Epilogue *e, Polynomial *inner)
+static EpilogueReading reading_of_function(const Kernel *k, const Epilogue *e, Polynomial *inner)
 {
-    Reading r = reading(k, inner);
+    EpilogueReading r = reading(k, inner);
     r.read[e->x] = polynomial_variable(D);
     if (e->bias >= 0)
         r.read[e->bias] = polynomial_variable(BIAS);
@@ -240,7 +240,7 @@ bool epilogue_finds_function(const Kernel *k, Epilogue *e)
 {
     const Expr *value = store_of(k, e->y)->value;
     Polynomial inner = polynomial_unknown(), x = operand(e->bias >= 0), of_gelu = gelu(&x);
-    Reading r = reading_of_function(k, e, &inner);
+    EpilogueReading r = reading_of_function(k, e, &inner);
     Polynomial is = value_of(&r, value);
     e->kind = e->bias >= 0 && polynomial_equal(&is, &x) ? EPILOGUE_BIAS
               : is_relu(&r, value, &x) ? EPILOGUE_RELU
@@ -252,7 +252,7 @@ bool epilogue_finds_function(const Kernel *k, Epilogue *e)
 bool epilogue_is_gradient(const Kernel *k, const Epilogue *e, const Kernel *forward, const Epilogue *f, const int *from)
 {
     Polynomial inner = polynomial_unknown(), x = operand(f->bias >= 0), wanted = gelu_gradient(&x);
-    Reading before = reading_of_function(forward, f, &inner), r = reading(k, &inner);
+    EpilogueReading before = reading_of_function(forward, f, &inner), r = reading(k, &inner);
     for (int i = 0; i < k->read_count; i++)
         if (from[i] >= 0)
             r.read[i] = value_of(&before, store_of(forward, from[i])->value);

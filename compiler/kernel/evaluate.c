@@ -68,7 +68,7 @@ Expr *evaluate(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, E
     Expr *value = e->stored ? e->stored(e->context, e, n, sample, index, guard) : NULL;
     bool rounds = n->op == OP_CAST && dtype_is_half(n->dtype) && n->in[0]->dtype == F32;
     if (!value) /* a value that is not stored is not rounded */
-        value = rounds && e->stored ? evaluate(e, n->in[0], sample, index, guard) : evaluate_own(e, n, sample, index, guard);
+        value = rounds && e->stored ? evaluate(e, n->in[0], sample, index, guard) : evaluate_computed(e, n, sample, index, guard);
     remember(e, n, sample, index, guard, value);
     return value;
 }
@@ -115,14 +115,14 @@ static Expr *window_value(Evaluation *e, const Node *n, Expr *sample, Expr *cons
             Expr *back = expr_scale(x, place[i], -1);
             at[i] = expr_add(x, expr_div(x, reach, stride[i]), back);
             Expr *strides = expr_scale(x, place[i], stride[i]), *k = expr_add(x, expr_mod(x, reach, stride[i]), strides);
-            inside = expr_both(x, inside, expr_range(x, k, 0, size[i]));
+            inside = expr_and(x, inside, expr_range(x, k, 0, size[i]));
             tap = expr_add(x, expr_scale(x, tap, size[i]), k);
         } else {
             at[i] = expr_plus(x, expr_add(x, expr_scale(x, index[i], stride[i]), place[i]), -low[i]);
         }
-        inside = expr_both(x, inside, expr_range(x, at[i], 0, from->extent[i]));
+        inside = expr_and(x, inside, expr_range(x, at[i], 0, from->extent[i]));
     }
-    guard = expr_both(x, guard, inside);
+    guard = expr_and(x, guard, inside);
     Expr *value = evaluate(e, n->in[n->inputs - 1], sample, at, guard);
     if (n->op == OP_WINDOW_MAX_GRADIENT) {
         Expr *pair[2] = {evaluate(e, n->in[0], sample, at, guard), NULL};
@@ -177,12 +177,12 @@ static Expr *unsliced(Evaluation *e, const Node *n, Expr *sample, Expr *const *i
     for (int i = 0; i < r; i++) {
         int64_t start = n->ints[i], step = n->op == OP_PAD ? 1 : n->ints[r + i], size = step < 0 ? -step : step;
         Expr *far = step < 0 ? expr_plus(x, expr_scale(x, index[i], -1), start) : expr_plus(x, index[i], -start);
-        inside = expr_both(x, inside, expr_range(x, far, 0, (n->in[0]->shape.extent[i] - 1) * size + 1));
+        inside = expr_and(x, inside, expr_range(x, far, 0, (n->in[0]->shape.extent[i] - 1) * size + 1));
         if (size > 1)
-            inside = expr_both(x, inside, expr_range(x, expr_mod(x, far, size), 0, 1));
+            inside = expr_and(x, inside, expr_range(x, expr_mod(x, far, size), 0, 1));
         at[i] = size > 1 ? expr_div(x, far, size) : far;
     }
-    Expr *all = expr_both(x, guard, inside), *value = evaluate(e, n->in[0], sample, at, all);
+    Expr *all = expr_and(x, guard, inside), *value = evaluate(e, n->in[0], sample, at, all);
     return inside ? expr_select(x, value->kind == X_LOAD ? all : inside, value, n->op == OP_PAD ? n->data[0] : 0) : value;
 }
 
@@ -197,7 +197,7 @@ static Expr *joined(Evaluation *e, const Node *n, Expr *sample, Expr *const *ind
         int64_t extent = n->in[k]->shape.extent[axis], start = end - extent;
         Expr *inside = expr_range(x, index[axis], start, end);
         at[axis] = expr_plus(x, index[axis], -start);
-        Expr *value = extent ? evaluate(e, n->in[k], sample, at, expr_both(x, guard, inside)) : NULL;
+        Expr *value = extent ? evaluate(e, n->in[k], sample, at, expr_and(x, guard, inside)) : NULL;
         if (value)
             result = result && inside ? expr_op(x, OP_WHERE, n->dtype, (Expr *[]){inside, value, result}, 3, n) : value;
         end = start;
@@ -214,7 +214,7 @@ static Expr *gathered(Evaluation *e, const Node *n, Expr *sample, Expr *const *i
     Expr *number = evaluate(e, n->in[1], sample, index + axis, guard), *at[MAX_RANK];
     for (int i = 0; i < table->shape.rank; i++)
         at[i] = i == axis ? expr_index_of(x, number, extent) : index[i < axis ? i : i + more - 1];
-    Expr *inside = expr_range(x, expr_index_of(x, number, 0), 0, extent), *all = expr_both(x, guard, inside);
+    Expr *inside = expr_range(x, expr_index_of(x, number, 0), 0, extent), *all = expr_and(x, guard, inside);
     if (extent == 0)
         return expr_number(x, 0, n->dtype);
     Expr *value = evaluate(e, table, sample, at, all);
@@ -254,7 +254,7 @@ static Expr *viewed(Evaluation *e, const Node *n, Expr *sample, Expr *const *ind
 
 /* ---- all classes of operations */
 
-Expr *evaluate_own(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
+Expr *evaluate_computed(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
 {
     Exprs *x = e->exprs;
     switch (OP_INFO[n->op].op_class) {
@@ -443,9 +443,9 @@ static Expr *convolve_point(Evaluation *e, const Node *n, Expr *sample, Expr *co
     for (int i = 0; i < r; i++) {
         int64_t stride = v[1 + i], low = v[1 + r + i], dilation = v[1 + 3 * r + i], input_dilation = v[1 + 4 * r + i];
         Expr *taps = expr_scale(x, tap[i], dilation), *q = expr_plus(x, expr_add(x, expr_scale(x, place[i], stride), taps), -low);
-        inside = expr_both(x, inside, expr_range(x, q, 0, (from->extent[i] - 1) * input_dilation + 1));
+        inside = expr_and(x, inside, expr_range(x, q, 0, (from->extent[i] - 1) * input_dilation + 1));
         if (input_dilation > 1)
-            inside = expr_both(x, inside, expr_range(x, expr_mod(x, q, input_dilation), 0, 1));
+            inside = expr_and(x, inside, expr_range(x, expr_mod(x, q, input_dilation), 0, 1));
         at[i] = input_dilation > 1 ? expr_div(x, q, input_dilation) : q;
     }
     Expr *group = expr_div(x, out, outputs / groups);
@@ -493,7 +493,7 @@ Expr *evaluate_point(Evaluation *e, const Node *n, Expr *const *index)
     if (n->op == OP_GROUP_SUM && n->ints[0])
         sample = *index++; /* AXIS_IN_GROUP */
     if (!node_is_loop_reduction(n))
-        return evaluate_own(e, n, sample, index, NULL);
+        return evaluate_computed(e, n, sample, index, NULL);
     switch (n->op) {
     case OP_EINSUM:
         return einsum_point(e, n, sample, index);

@@ -458,14 +458,14 @@ Expr *expr_range(Exprs *x, Expr *index, int64_t low, int64_t high)
     return intern(x, &e);
 }
 
-Expr *expr_both(Exprs *x, Expr *a, Expr *b)
+Expr *expr_and(Exprs *x, Expr *a, Expr *b)
 {
     if (!a || a == b)
         return b;
     if (!b)
         return a;
     Expr *in[2] = {a->id < b->id ? a : b, a->id < b->id ? b : a};
-    Expr e = {.kind = X_BOTH, .dtype = BOOL, .count = 2, .in = in};
+    Expr e = {.kind = X_AND, .dtype = BOOL, .count = 2, .in = in};
     return intern(x, &e);
 }
 
@@ -706,9 +706,9 @@ static Expr *rewrite_fresh(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
         Expr *load = e->kind == X_LOAD ? expr_load(to, e->tensor, in[0], guard) : expr_table(to, e->node, in[0], guard);
         return guard && e->other ? expr_select(to, guard, load, e->number) : load;
     }
-    case X_BOTH: {
+    case X_AND: {
         double always;
-        return expr_is_number(in[0], &always) ? in[1] : expr_is_number(in[1], &always) ? in[0] : expr_both(to, in[0], in[1]);
+        return expr_is_number(in[0], &always) ? in[1] : expr_is_number(in[1], &always) ? in[0] : expr_and(to, in[0], in[1]);
     }
     case X_VALUE_OF:
         return expr_value_of(to, in[0], e->dtype);

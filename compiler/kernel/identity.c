@@ -113,8 +113,8 @@ static void add_results(Sha256 *sha, const Kernel *k, const Nest *nest, const in
     for (int i = 0; i < nest->reduction_count; i++) {
         const Reduction *r = &nest->reductions[i];
         IDENTITY_ADD(sha, r->kind, place_of(place, r->value), place_of(place, r->place), r->dtype, r->in_double, r->partial);
-        if (r->across)
-            IDENTITY_ADD(sha, r->across);
+        if (r->over_rows)
+            IDENTITY_ADD(sha, r->over_rows);
     }
     for (int i = 0; i < nest->store_count; i++) {
         const Store *s = &nest->stores[i];
@@ -122,8 +122,8 @@ static void add_results(Sha256 *sha, const Kernel *k, const Nest *nest, const in
                      place_of(place, s->guard), s->outer, s->add, s->run, s->apart);
         if (s->moment)
             IDENTITY_ADD(sha, s->moment);
-        if (s->across)
-            IDENTITY_ADD(sha, s->across);
+        if (s->over_rows)
+            IDENTITY_ADD(sha, s->over_rows);
     }
 }
 
@@ -137,12 +137,12 @@ static void add_alignment(Sha256 *sha, const Kernel *k)
 
 static void add_sharing(Sha256 *sha, const Nest *nest, const int *place)
 {
-    const Share *s = &nest->share;
+    const ThreadMapping *s = &nest->mapping;
     IDENTITY_ADD(sha, nest->passes, nest->columns, nest->serial, nest->divided, nest->grain, nest->partial, nest->owned, nest->owned_iterations,
                  place_of(place, nest->row), nest->fold);
-    IDENTITY_ADD(sha, s->sharing, s->lanes, s->unrolled, s->owners, s->parts, s->vector, s->slice, s->slices, s->blocks_before, s->narrow);
-    if (s->ragged)
-        IDENTITY_ADD(sha, s->ragged);
+    IDENTITY_ADD(sha, s->kind, s->lanes, s->unrolled, s->owners, s->parts, s->vector, s->slice, s->slices, s->blocks_before, s->narrow);
+    if (s->tail_lanes)
+        IDENTITY_ADD(sha, s->tail_lanes);
     if (s->finish_before)
         IDENTITY_ADD(sha, s->finish_before);
 }
@@ -158,16 +158,16 @@ void nests_identity(Sha256 *sha, const Kernel *k)
         add_expressions(sha, k, nest, place);
         add_results(sha, k, nest, place);
         add_sharing(sha, nest, place);
-        if (nest->share.vector > 1)
+        if (nest->mapping.vector > 1)
             add_alignment(sha, k);
     }
 }
 
 /* ---- scans */
 
-typedef struct Numbers { const Tensor **list; int count; } Numbers; /* tensors in the order of their first use */
+typedef struct TensorNumbers { const Tensor **list; int count; } TensorNumbers; /* tensors in the order of their first use */
 
-static void add_tensor(Sha256 *sha, Numbers *known, const Tensor *t)
+static void add_tensor(Sha256 *sha, TensorNumbers *known, const Tensor *t)
 {
     int64_t number = t ? place_in(known->list, known->count, t) : -2;
     if (number == -1) {
@@ -184,7 +184,7 @@ static void add_kernel(Sha256 *, const Kernel *);
 void scan_identity(Sha256 *sha, const Kernel *k)
 {
     const Scan *s = k->scan;
-    Numbers known = {0};
+    TensorNumbers known = {0};
     IDENTITY_ADD(sha, s->steps, s->chunk, s->work_bytes, s->reverse, s->samples, s->carry_count, s->slice_count, s->buffer_count, s->call_count);
     for (int i = 0; i < k->read_count + k->write_count; i++)
         add_tensor(sha, &known, i < k->read_count ? k->reads[i] : k->writes[i - k->read_count]);
@@ -228,7 +228,7 @@ const char *identity_key(const Digest *d)
     return format("%s", mgpu_digest_text(d, sizeof d->bytes, digits));
 }
 
-const char *kernel_form(const Kernel *k)
+const char *kernel_shared_name(const Kernel *k)
 {
     Sha256 sha = mgpu_sha256_begin();
     add_kernel(&sha, k);

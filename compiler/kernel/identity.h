@@ -10,7 +10,7 @@
 /* The identity depends on all that a kernel's text is made of except names: structure, types, numbers. Paths of random numbers
  * are parameters: expressions refer to their places in kernel->paths. Kernels with equal identities are one function, which is
  * called with different paths. */
-const char *kernel_form(const Kernel *); /* Returns the identity as a key for maps. */
+const char *kernel_shared_name(const Kernel *); /* Returns the identity as a key for maps. */
 const char *identity_key(const Digest *);
 
 void nests_identity(Sha256 *, const Kernel *);

@@ -54,7 +54,7 @@ typedef enum ExprKind {
     X_SAFE,     /* in[0] if the condition in[1] is true, else `constant`: an offset that is always safe to load from */
     /* bool, of indices */
     X_RANGE,    /* other <= in[0] < constant */
-    X_BOTH,     /* in[0] and in[1] */
+    X_AND,     /* in[0] and in[1] */
     X_VALID,    /* sample in[0] is valid */
     /* values */
     X_NUMBER,   /* number */
@@ -112,7 +112,7 @@ Expr *expr_mod(Exprs *, Expr *, int64_t divisor); /* Returns a value in 0 .. div
 /* Returns the value as an index. extent > 0: it is only used under a guard that it is in 0 .. extent - 1; 0: anywhere. */
 Expr *expr_index_of(Exprs *, Expr *value, int64_t extent);
 Expr *expr_range(Exprs *, Expr *index, int64_t low, int64_t high); /* Returns NULL if always true. */
-Expr *expr_both(Exprs *, Expr *, Expr *);        /* NULL stands for true, as operand and as result. */
+Expr *expr_and(Exprs *, Expr *, Expr *);        /* NULL stands for true, as operand and as result. */
 Expr *expr_valid(Exprs *, Expr *sample);
 Expr *expr_number(Exprs *, double, Dtype);
 Expr *expr_count(Exprs *, bool valid, Dtype);    /* X_COUNT, for a store that is OUTER */
@@ -149,7 +149,7 @@ struct Evaluation {
 /* Returns an element of a node. sample: NULL for nodes that have one value for all samples; guard: condition under which the
  * element exists; NULL: always. */
 Expr *evaluate(Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard);
-Expr *evaluate_own(Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard); /* does not call `stored` for n */
+Expr *evaluate_computed(Evaluation *, const Node *, Expr *sample, Expr *const *index, Expr *guard); /* does not call `stored` for n */
 enum { MOST_UNROLLED = 4 }; /* gcc does not vectorize longer chains of maxima */
 bool node_is_loop_reduction(const Node *);      /* true if the node reduces over axes of a nest; all others are element-wise */
 /* Writes the axes of the node's nest and returns their number: samples first, then for a reduction the axes of its input, else
@@ -170,7 +170,7 @@ typedef struct Reduction {
     Expr *place;            /* ARGMAX: index that is the result if that iteration has the maximum */
     Dtype dtype;            /* of the result */
     bool in_double;         /* a sum of many F32 is accumulated in double; its result is rounded unless `dtype` is F64 */
-    bool across;            /* sums rows over the parallel axes */
+    bool over_rows;            /* sums rows over the parallel axes */
     int64_t partial;        /* offset of its partial sums in the workspace, in bytes: nest->partial, or across */
     const Node *node;
 } Reduction;
@@ -179,7 +179,7 @@ typedef struct Store {
     const Tensor *tensor;
     Expr *offset, *value, *guard;
     bool outer;             /* stored once per iteration of the parallel axes, after all passes */
-    bool across;            /* stored once per iteration of the reduction axes, at the kernel's end, if `outer`, too */
+    bool over_rows;            /* stored once per iteration of the reduction axes, at the kernel's end, if `outer`, too */
     bool add;               /* adds to the element (+=), in the order of iterations */
     int moment; /* > 0: MOMENT_... + 1 of the call's iterations; moments of several calls are merged (nest_has_moments) */
     /* run > 0: the lanes are in runs of so many elements, whose beginnings are `apart` elements apart; the offset is that of the
@@ -188,24 +188,24 @@ typedef struct Store {
     const Node *node;
 } Store;
 
-/* how the threads of a GPU divide a nest (cuda/share.c) */
-typedef enum Sharing {
-    SHARE_ITERATIONS,   /* a thread per parallel iteration, or per vector of them; it executes all reduction iterations */
-    SHARE_GROUPS,    /* a group of threads per parallel iteration, which divide the reduction iterations */
+/* how the threads of a GPU divide a nest (cuda/map_threads.c) */
+typedef enum MappingKind {
+    MAP_ITERATIONS,   /* a thread per parallel iteration, or per vector of them; it executes all reduction iterations */
+    MAP_GROUPS,    /* a group of threads per parallel iteration, which divide the reduction iterations */
     /* a block per tile of neighbouring parallel iterations: a row of threads has one thread for each of them, and the block's
      * rows divide the reduction iterations */
-    SHARE_COLUMNS,
+    MAP_COLUMNS,
     /* of a table that is added to: a warp owns some of the rows, for some of the parallel iterations; it scans all reduction
      * iterations in order */
-    SHARE_ROWS,
-} Sharing;
-typedef struct Share {
-    Sharing sharing;
+    MAP_ROWS,
+} MappingKind;
+typedef struct ThreadMapping {
+    MappingKind kind;
     int lanes;              /* GROUPS: threads of a group; COLUMNS: threads of a row of the block */
     int unrolled; /* GROUPS: vectors of a row that a thread keeps in registers between passes; 0: unknown, or too many */
     int owners, parts; /* ROWS: number of warps, a power of two, that divide the rows; number of ranges of parallel iterations */
     int vector;             /* > 1: extent of the innermost axis, which one thread computes at once; else 1 */
-    int ragged;             /* GROUPS: lanes of a row's last vector; 0: all */
+    int tail_lanes;             /* GROUPS: lanes of a row's last vector; 0: all */
     /* partial results are of slices of at least `slice` reduction iterations (or vectors of them); there are at most `slices`; 0:
      * no partial results */
     int64_t slice;
@@ -213,7 +213,7 @@ typedef struct Share {
     int blocks_before, finish_before; /* blocks before its own, of other nests of the kernel and of its finishing function */
     bool narrow;            /* all indices fit into 31 bits */
     Expr **base; int bases; /* by id of an index that is contiguous along the vector: the index of the vector's first element */
-} Share;
+} ThreadMapping;
 
 typedef struct Nest {
     Exprs *exprs;           /* axes: outermost first */
@@ -226,12 +226,12 @@ typedef struct Nest {
     int64_t grain;          /* MGPU_SPLIT_WORKERS: iterations of that axis */
     bool partial; /* that axis is a reduction axis: results are partial, and OUTER stores are executed at the kernel's end */
     bool merges;            /* host: likewise, for a nest of moments: those of calls and of workers are merged */
-    int across;             /* number of reductions that are `across` */
+    int row_sum_count;             /* number of reductions that are `across` */
     int owned;              /* the axis along which rows are owned (kernel->owned_rows) + 1; 0: none */
     int64_t owned_iterations;   /* iterations of that axis per row */
     const Expr *row;        /* scatter: the row that an iteration adds to, if threads own rows */
     int64_t fold;           /* columns with partial sums: lane i adds to result i mod `fold`; 0: each lane has its own result */
-    Share share;
+    ThreadMapping mapping;
 } Nest;
 
 /* ---- scans: a loop over steps that calls kernels (fuse/scan.c), for a chunk of samples at a time. Its buffers are in the
@@ -287,7 +287,7 @@ struct Kernel {
     uint32_t *parameters; int parameter_count; /* of nests: the words that a launch passes (cuda/parameters.c) */
     const char *parameter_words;          /* "at[0] 64, f32(1) 0.5f" */
     const char **parameter_at; /* canonical kernels, by number in the text: "given.at[0]"; NULL: a constant of the code */
-    int together;           /* canonical kernels: the most calls in one launch; 0: one */
+    int calls_per_launch;           /* canonical kernels: the most calls in one launch; 0: one */
     const Kernel *in_tiles_of; /* the contraction that this kernel computes in other tiles, to be timed against it; NULL: none */
     const Place *at;
     Nest *nests; int nest_count; /* nests NULL: the program has the text and no longer needs them */
@@ -321,7 +321,7 @@ double kernel_contraction_flops(const Kernel *, double flops_per_sample);
 /* Returns the number of results without samples: iterations of the parallel axes or, across, of the reduction axes. */
 int64_t nest_result_iterations(const Nest *);
 /* Returns true if the store is an OUTER store of this function of the kernel. */
-static inline bool store_is_outer(const Nest *nest, const Store *s, bool finish) { return s->outer && finish == (nest->partial || s->across); }
+static inline bool store_is_outer(const Nest *nest, const Store *s, bool finish) { return s->outer && finish == (nest->partial || s->over_rows); }
 /* Returns true if the axis, or `term`, is one digit of the offset: iterations that differ in it have different offsets, whatever
  * the other axes are. */
 bool offset_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent);

@@ -61,7 +61,7 @@ static void argument_cost(Task *t, const Kernel *k)
 {
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *x = i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
-        bool own = tensor_is_own(x, t->elements);
+        bool own = tensor_is_divided(x, t->elements);
         add_cost(t, 0, own ? dtype_bytes(x->dtype) : (double)tensor_bytes(x, 1), own || x->sharded);
     }
 }

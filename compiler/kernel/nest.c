@@ -342,7 +342,7 @@ static void order_axes(Nest *nest)
         if (!live(a))
             continue;
         reduction += a->reduction;
-        if (a->kind == AXIS_PLAIN && (a->reduction || !nest->across) && (best < 0 || scores[i] > scores[best]))
+        if (a->kind == AXIS_PLAIN && (a->reduction || !nest->row_sum_count) && (best < 0 || scores[i] > scores[best]))
             best = i;
     }
     if (best >= 0 && x->axis[best].reduction && reduction > 1 && has_argmax(nest)) /* as in forward_axes */
@@ -549,17 +549,17 @@ static void tabulate_lanes(Nest *nest)
     move_known(nest, to, axes, memo);
 }
 
-typedef struct Lanes { /* axes that are joined with the innermost one */
+typedef struct JoinedLanes { /* axes that are joined with the innermost one */
     int64_t count;            /* number of lanes */
     int64_t stride[MAX_AXES]; /* of an axis, in lanes; 0: it is not joined */
-} Lanes;
+} JoinedLanes;
 
 /* Finds the axes outside the innermost one along which `along` is contiguous. */
-static Lanes join_lanes(const Nest *nest, const Expr *along)
+static JoinedLanes join_lanes(const Nest *nest, const Expr *along)
 {
     const Exprs *x = nest->exprs;
     int inner = x->axis_count - 1;
-    Lanes lanes = {.count = x->axis[inner].extent};
+    JoinedLanes lanes = {.count = x->axis[inner].extent};
     for (bool found = true; found;) {
         found = false;
         for (int i = 0; i < inner && !found; i++) {
@@ -586,7 +586,7 @@ static bool is_linear(const Expr *index, uint32_t axes)
 
 /* Returns true if loads are contiguous along more lanes than the store, which goes on from run to run: *apart elements. The
  * gradient of pooling is such a nest: it stores what it loads at several places. */
-static bool spreads(const Nest *nest, const Lanes *lanes, int64_t *apart)
+static bool spreads(const Nest *nest, const JoinedLanes *lanes, int64_t *apart)
 {
     const Exprs *x = nest->exprs;
     int inner = x->axis_count - 1, full = -1;
@@ -644,12 +644,12 @@ void nest_widen(Nest *nest)
             return;
     const Expr *along = find_contiguous(nest), *loaded = find_loaded(nest);
     int64_t apart = 0;
-    Lanes lanes = {0};
+    JoinedLanes lanes = {0};
     if (loaded)
         lanes = join_lanes(nest, loaded);
     if (lanes.count < NARROWEST_LANE || !spreads(nest, &lanes, &apart)) {
         apart = 0;
-        lanes = along ? join_lanes(nest, along) : (Lanes){0};
+        lanes = along ? join_lanes(nest, along) : (JoinedLanes){0};
     }
     if (lanes.count < NARROWEST_LANE)
         return;
@@ -747,7 +747,7 @@ void nest_finish(Nest *nest, const Target *target)
     for (int i = 0; i < nest->reduction_count; i++) {
         Reduction *r = &nest->reductions[i];
         Dtype t = nest_has_moments(nest) ? r->value->dtype : r->dtype;
-        r->in_double = r->kind == REDUCE_SUM && (t == F32 || dtype_is_half(t)) && (samples || r->across || is_long);
+        r->in_double = r->kind == REDUCE_SUM && (t == F32 || dtype_is_half(t)) && (samples || r->over_rows || is_long);
         if (r->value->pass + 1 > nest->passes)
             nest->passes = r->value->pass + 1;
     }

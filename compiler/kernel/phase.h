@@ -44,7 +44,7 @@ typedef struct Tensor {     /* what kernels read and write */
 } Tensor;
 int64_t tensor_bytes(const Tensor *, int64_t samples);
 /* Returns true if a task of so many Split elements touches only the device's own range of the tensor. */
-static inline bool tensor_is_own(const Tensor *t, int64_t elements) { return elements > 1 && !t->sharded && shape_count(&t->shape) == elements; }
+static inline bool tensor_is_divided(const Tensor *t, int64_t elements) { return elements > 1 && !t->sharded && shape_count(&t->shape) == elements; }
 enum { LINE_BYTES = 64 }; /* bytes of a cache line, which threads should not share; parts of a workspace begin at one */
 enum { VECTOR_BYTES = 16 };              /* widest access of a GPU thread */
 static inline int64_t whole_lines(int64_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES; }
@@ -58,13 +58,13 @@ static inline int64_t tensor_pitch(const Tensor *t) { return t->pitch ? t->pitch
 
 /* An operation of a kernel that may make NaN or infinity of finite numbers, for messages of runs: "log", "head.fc", line. word
  * "": the kernel has only operations whose results may overflow. */
-typedef mgpu_suspect Suspect;
+typedef mgpu_nan_source NanSource;
 
 typedef enum TaskKind { TASK_KERNEL, TASK_TRANSFER /* mgpu_transfers.h */ } TaskKind;
 typedef struct Task {       /* in phase->tasks, which is a legal order of execution */
     TaskKind kind;
     Kernel *kernel;         /* TASK_KERNEL; its arguments are reads, writes and the workspace, in this order */
-    mgpu_parties parties; int part_count; /* TASK_TRANSFER, and a kernel of `elements`; parts NULL: the plan's split */
+    mgpu_participants participants; int part_count; /* TASK_TRANSFER, and a kernel of `elements`; parts NULL: the plan's split */
     /* TASK_KERNEL: > 0: it computes the device's own range of Split values of so many elements. Of tensors of that size it
      * touches only that range, and its samples are the range's elements. 0: no value is Split */
     int64_t elements;
@@ -76,11 +76,11 @@ typedef struct Task {       /* in phase->tasks, which is a legal order of execut
     double row_sums, row_sums_per_sample; /* part of the flops: additions of row sums */
     WorkKind work;          /* what kind of work, for the cost model */
     bool backward, update;  /* made by differentiate; after the reductions */
-    bool again;             /* recomputes values that were dropped */
-    bool kept;              /* TASK_TRANSFER of a weight: its result is kept for several uses (plan/gather.c) */
+    bool rematerialized;             /* recomputes values that were dropped */
+    bool gathered_once;              /* TASK_TRANSFER of a weight: its result is kept for several uses (plan/gather.c) */
     const Place *at;
     const char *layer;      /* the instance that most of the work belongs to: "layer1.0.conv1"; "" at the top */
-    Suspect *suspects; int suspect_count;
+    NanSource *nan_sources; int nan_source_count;
 } Task;
 /* Return the cost of a call with so many samples, or elements of Split values. */
 static inline double task_flops(const Task *t, double units) { return t->flops + t->flops_per_sample * units; }

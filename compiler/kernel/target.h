@@ -27,7 +27,7 @@ typedef struct UnitNeeds {
 struct Target {
     const char *name;           /* as in --devices */
     const char *suffix;         /* of the name of the file of all kernels */
-    uint8_t transfers;          /* MGPU_WAY_...: how values go between devices; AUTO: there are several ways */
+    uint8_t transfers;          /* MGPU_IMPLEMENTATION_...: how values go between devices; AUTO: there are several ways */
     bool images; /* kernels are compiled to images for the architectures of --arch; false: they are linked with the program */
     bool own_memory; /* a device has its own memory and one workspace; false: the machine's memory, a workspace per worker */
     bool regions;                /* consecutive calls may become a barrier-free region */
@@ -39,26 +39,26 @@ struct Target {
     /* ---- nests and fusion */
     double flops_of_byte;       /* operations that take as long as moving one byte */
     int64_t (*lane)(int64_t extent); /* returns the extent of the tile's innermost axis, where a nest transposes a matrix */
-    int64_t across_columns;     /* a kernel that reduces rows of at most so many elements may also sum across rows; 0: none may */
+    int64_t over_rows_columns;     /* a kernel that reduces rows of at most so many elements may also sum across rows; 0: none may */
     bool random_in_arrays;       /* consecutive random numbers are computed together; false: each on its own */
     bool stores_runs; /* a value that short runs of neighbours share is stored for each of them, so that vectors can load it */
     int64_t least_group;        /* groups of fewer neighbours are summed over columns first, then over the group; at least 1 */
     bool scalars_by_thread;     /* each thread computes the scalars of a kernel; false: they are computed once */
-    /* Sets how threads share a kernel whose nests and arguments are complete. alone: a scan calls the kernel. */
-    void (*map_threads)(Kernel *, const Model *, bool alone);
+    /* Sets how threads share a kernel whose nests and arguments are complete. in_scan: a scan calls the kernel. */
+    void (*map_threads)(Kernel *, const Model *, bool in_scan);
     /* Small kernels are packed into one. may_pack returns true if the kernel's nests may run side by side with others; NULL:
      * small kernels run one after the other in one thread. packed is called when all nests of a kernel are there. */
     bool (*may_pack)(const Kernel *);
     void (*packed)(Kernel *);
-    /* May one launch execute several calls of updates, of this and of other kernels with the same function? `together` returns
-     * how many at most, when all kernels are built; 0: one. NULL: each call has its own launch. */
+    /* May one launch execute several calls of updates, of this and of other kernels with the same function? `calls_per_launch`
+     * returns how many at most, when all kernels are built; 0: one. NULL: each call has its own launch. */
     bool (*may_join)(const Kernel *);
-    int (*together)(const Kernel *);
+    int (*calls_per_launch)(const Kernel *);
     /* Returns the samples of a scan's chunk; NULL: as many as fit into the cache. If set, a scan includes its
      * calls' workspaces per sample. */
     int64_t (*chunk)(int64_t samples);
-    /* Returns the bytes of workspace, and sets those of each sample, which are 0 before. alone: as in map_threads. */
-    int64_t (*workspace)(const Kernel *, const char *archs, bool alone, int64_t *per_sample);
+    /* Returns the bytes of workspace, and sets those of each sample, which are 0 before. in_scan: as in map_threads. */
+    int64_t (*workspace)(const Kernel *, const char *archs, bool in_scan, int64_t *per_sample);
     int64_t (*workspace_for)(const Kernel *, int64_t samples, const char *archs); /* of a contraction; NULL: as above */
     /* may_epilogue returns true if a contraction and a kernel that is its epilogue may be one call; result: the call writes the
      * contraction's result, or something in its place. NULL: there are none. epilogue_workspace returns the bytes of workspace of
@@ -74,7 +74,7 @@ struct Target {
                                 bool finish);
     bool (*finishes)(const Kernel *);                /* Returns true if the kernel has a finishing function. */
     /* Returns a name of the form that kernels share if they differ only in launch parameters; NULL: it has no such form. */
-    const char *(*form)(const Kernel *);
+    const char *(*shared_name)(const Kernel *);
     /* Kernels that differ only in paths of random numbers share a body, whose last parameter is the path. false: launches pass
      * the paths, and such kernels share all functions. */
     bool bodies;

@@ -12,8 +12,8 @@
  *
  * An object is code that will run. So a folder that other users may write to is not used, nor is an object that another user
  * owns. Links are not followed, and only files with the name of an object are removed. */
-#include "compiler/link/units.h"
-#include "runtime/base/trust.h"
+#include "compiler/link/translation_units.h"
+#include "runtime/base/folder_owner.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -147,7 +147,7 @@ bool cache_fetch(Cache *c, const Digest *key, const char *path)
         return false;
     size_t length = 0;
     struct stat status;
-    char *bytes = fstat(from, &status) == 0 && mgpu_is_own(&status) ? read_all(from, &length) : NULL;
+    char *bytes = fstat(from, &status) == 0 && mgpu_is_trusted(&status) ? read_all(from, &length) : NULL;
     Digest seal;
     bool good = bytes && length >= sizeof seal;
     if (good) {
@@ -185,7 +185,7 @@ static bool write_object(const char *name, const Digest *key, const char *bytes,
         unlink(fresh);
         errno = error;
     }
-    temporary_keep(fresh);
+    temporary_retain(fresh);
     return good;
 }
 
@@ -213,8 +213,8 @@ void cache_store(Cache *c, const Digest *key, const char *path)
 
 /* ---- all objects */
 
-typedef struct Entry { const char *path; int64_t bytes; struct timespec used; } Entry;
-typedef struct Entries { Entry *list; int count; int64_t bytes; } Entries;
+typedef struct CacheEntry { const char *path; int64_t bytes; struct timespec used; } CacheEntry;
+typedef struct Entries { CacheEntry *list; int count; int64_t bytes; } Entries;
 
 /* matches the names that path_of() and write_object() make */
 static bool is_object(const char *name)
@@ -247,7 +247,7 @@ static void list_folder(const char *folder, Entries *all)
             unlink(path);
         if (!is_object(e->d_name))
             continue;
-        Entry entry = {path, s.st_size, s.st_mtim};
+        CacheEntry entry = {path, s.st_size, s.st_mtim};
         APPEND(all->list, all->count, entry);
         all->bytes += entry.bytes;
     }
@@ -256,7 +256,7 @@ static void list_folder(const char *folder, Entries *all)
 
 static int by_use(const void *a, const void *b)
 {
-    const struct timespec *x = &((const Entry *)a)->used, *y = &((const Entry *)b)->used;
+    const struct timespec *x = &((const CacheEntry *)a)->used, *y = &((const CacheEntry *)b)->used;
     if (x->tv_sec != y->tv_sec)
         return x->tv_sec < y->tv_sec ? -1 : 1;
     return x->tv_nsec < y->tv_nsec ? -1 : x->tv_nsec > y->tv_nsec;

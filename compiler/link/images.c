@@ -3,7 +3,7 @@
  * cache holds are taken from there. PTX of the newest architecture is added to the cubins, for GPUs that come later. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/program.h"
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /* What one run of a compiler makes. NVRTC makes PTX on its way to a cubin. */
-typedef struct Image { const char *arch, *path; Digest key; } Image;
-typedef struct ImageJob { const TranslationUnit *unit; const char *text; Image image, ptx; /* path NULL: not wanted */ } ImageJob;
+typedef struct CompiledImage { const char *arch, *path; Digest key; } CompiledImage;
+typedef struct ImageJob { const TranslationUnit *unit; const char *text; CompiledImage image, ptx; /* path NULL: not wanted */ } ImageJob;
 
 static bool is_checked(const char *arch) { return strcmp(arch, "vgpu-check") == 0; }
 static bool is_virtual(const char *arch) { return strcmp(arch, "vgpu") == 0 || is_checked(arch); }
@@ -127,13 +127,13 @@ static int longest_first(const void *a, const void *b)
     return x->unit->cost != y->unit->cost ? (x->unit->cost < y->unit->cost ? 1 : -1) : strcmp(x->text, y->text);
 }
 
-typedef struct Work { Cache *cache; const char *folder; Images images; } Work;
+typedef struct ImageWork { Cache *cache; const char *folder; Images images; } ImageWork;
 
 /* true: the cache has it */
-static bool fetch(Work *w, const TranslationUnit *unit, int number, const char *arch, const Digest *identity, Image *image)
+static bool fetch(ImageWork *w, const TranslationUnit *unit, int number, const char *arch, const Digest *identity, CompiledImage *image)
 {
     const char *own = compiled_for(unit, arch);
-    *image = (Image){own, format("%s/%d.%s", w->folder, number, arch), key_of(unit, own, identity)};
+    *image = (CompiledImage){own, format("%s/%d.%s", w->folder, number, arch), key_of(unit, own, identity)};
     temporary_add(image->path);
     add_argument(&w->images.files, image->path);
     add_argument(&w->images.archs, arch);
@@ -184,7 +184,7 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
     Compiler compiler = {0};
     Digest who[2];
     bool known[2] = {false, false};
-    Work work = {.cache = cache, .folder = folder};
+    ImageWork work = {.cache = cache, .folder = folder};
     for (int a = 0; a < arch_count; a++) {
         bool virtual = is_virtual(archs[a].name);
         if (!known[virtual]) {
@@ -202,12 +202,12 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
             temporary_add(j.text);
             write_text(j.text, &units[i].text);
             if (code)
-                j.image = (Image){0};
+                j.image = (CompiledImage){0};
             if (ptx)
-                j.ptx = (Image){0};
+                j.ptx = (CompiledImage){0};
             if (!code && !ptx && strcmp(j.image.arch, archs[a].name) != 0) { /* one run of NVRTC cannot make both */
                 ImageJob own = j;
-                own.ptx = j.image = (Image){0};
+                own.ptx = j.image = (CompiledImage){0};
                 todo[missing++] = own;
             }
             todo[missing++] = j;
@@ -222,7 +222,7 @@ Images make_images(const Program *p, const char *home, const char *folder, Cache
         work.images.failed = todo[failed].image.arch ? todo[failed].image.arch : todo[failed].ptx.arch;
     for (int i = 0; i < missing && failed < 0; i++)
         for (int k = 0; k < 2; k++) {
-            const Image *made = k ? &todo[i].ptx : &todo[i].image;
+            const CompiledImage *made = k ? &todo[i].ptx : &todo[i].image;
             if (made->path)
                 cache_store(cache, &made->key, made->path);
             work.images.compiled += made->path != NULL;

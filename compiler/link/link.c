@@ -1,14 +1,14 @@
 /* link.c: build an executable from a Program with the system's C compiler.
  *
- * The program is written as translation units (units.c). Those that the cache holds are taken from there, and the others are
+ * The program is written as translation units (translation_units.c). Those that the cache holds are taken from there, and the others are
  * compiled, as many at a time as there are cores, the longest first. Then the objects are linked with the runtime library.
  * Intermediate files live in a folder of their own under TMPDIR, which is removed. The executable is written beside its final
  * name and renamed, so a failure leaves an older program untouched. */
 #include "compiler/ir/program.h"
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/kernel/target.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -116,13 +116,13 @@ Arguments link_command(const Compiler *c, const Arguments *mpicc, const Argument
 }
 
 /* Writes a file for the user; if mgpuc is stopped meanwhile, the older file stays. */
-static void keep_file(const char *path, const char *bytes, size_t length)
+static void write_file(const char *path, const char *bytes, size_t length)
 {
     WholeFile file;
     int error = mgpu_open_whole(&file, path);
     if (error)
         fail(3, "%s cannot be written: %s", path, strerror(error));
-    const char *beside = file.beside ? format("%s", file.beside) : NULL;
+    const char *beside = file.temporary ? format("%s", file.temporary) : NULL;
     if (beside)
         temporary_add(beside);
     fwrite(bytes, 1, length, file.f);
@@ -130,11 +130,11 @@ static void keep_file(const char *path, const char *bytes, size_t length)
     if (error)
         fail(3, "%s cannot be written: %s", path, strerror(error));
     if (beside)
-        temporary_keep(beside);
+        temporary_retain(beside);
 }
 
 /* Writes a text for the user, but never over a file whose first line shows that mgpuc did not write it. */
-static void keep_text(const char *option, const char *path, const Text *t)
+static void write_requested(const char *option, const char *path, const Text *t)
 {
     char line[200] = "";
     FILE *was = fopen(path, "re");
@@ -143,10 +143,10 @@ static void keep_text(const char *option, const char *path, const Text *t)
         fclose(was);
     if (!empty && !strstr(line, " by mgpuc ") && strncmp(line, "mgpu-schedule ", 14) != 0)
         fail(1, "%s writes %s, and a file of that name is there that mgpuc has not written; name another program with -o, or rename the file", option, path);
-    keep_file(path, text_of(t), t->length);
+    write_file(path, text_of(t), t->length);
 }
 
-static void keep_texts(const Program *p)
+static void write_all_requested(const Program *p)
 {
     const char *output = p->options->output;
     Text kernels = {0}, program = {0}, schedules = {0};
@@ -154,19 +154,19 @@ static void keep_texts(const Program *p)
     emit_program(p, &program);
     for (int i = 0; i < p->plan_count; i++)
         schedule_write(p->plans[i].schedule, &schedules);
-    keep_text("-S", format("%s.c", output), &program);
-    keep_text("-S", format("%s.kernels.%s", output, p->target->suffix), &kernels);
-    keep_text("-S", format("%s.sched", output), &schedules);
+    write_requested("-S", format("%s.c", output), &program);
+    write_requested("-S", format("%s.kernels.%s", output, p->target->suffix), &kernels);
+    write_requested("-S", format("%s.sched", output), &schedules);
 }
 
 /* Writes the header and the .pc file beside a library. */
-static void keep_header(const Program *p)
+static void write_header(const Program *p)
 {
     Text header = {0}, package = {0};
     text_add(&header, "%s", shared_header(p));
     text_add(&package, "%s", shared_package(p));
-    keep_text("--shared", shared_beside(p->options->output, ".h"), &header);
-    keep_text("--shared", shared_beside(p->options->output, ".pc"), &package);
+    write_requested("--shared", path_of_shared(p->options->output, ".h"), &header);
+    write_requested("--shared", path_of_shared(p->options->output, ".pc"), &package);
 }
 
 /* Checks that all tools are there, before anything is written. */
@@ -201,9 +201,9 @@ const char *build_texts(Build *b)
         if (o->keep && mgpu_in_place(o->output))
             fail(2, "-S keeps texts beside the program, and -o %s is no file", o->output);
         if (o->keep)
-            keep_texts(b->program);
+            write_all_requested(b->program);
         if (o->shared)
-            keep_header(b->program);
+            write_header(b->program);
     }
     make_units(b->program, &b->units, &b->count);
     return format("C, in %d translation units that are compiled one by one", b->count);
@@ -244,7 +244,7 @@ const char *build_images(Build *b)
         fail(3, "the kernels cannot be compiled for %s (the message is above)", b->images.failed);
     if (!b->whole)
         cache_close(&b->cache);
-    TranslationUnit unit = {.passing = true};
+    TranslationUnit unit = {.uncached = true};
     images_text(&b->images, &unit.text);
     APPEND(b->units, b->count, unit);
     return format("%d images of kernels for GPUs; %d of them from the cache", b->images.files.count, b->images.files.count - b->images.compiled);
@@ -260,7 +260,7 @@ static int make_objects(Build *b)
     for (int i = 0; i < b->count; i++) {
         Job *job = &b->jobs[i];
         temporary_add(job->object);
-        if (job->unit->passing || !cache_fetch(&b->cache, &job->key, job->object))
+        if (job->unit->uncached || !cache_fetch(&b->cache, &job->key, job->object))
             todo[missing++] = *job;
     }
     qsort(todo, (size_t)missing, sizeof *todo, longest_first);
@@ -275,7 +275,7 @@ static int make_objects(Build *b)
         fail(3, "'%s' failed on %s (its message is above)%s", b->compiler.words.list[0], todo[failed].unit->kernels ? "the kernels" : "the tables",
              what_is_missing(&b->compiler, b->home, b->folder));
     for (int i = 0; i < missing; i++)
-        if (!todo[i].unit->passing)
+        if (!todo[i].unit->uncached)
             cache_store(&b->cache, &todo[i].key, todo[i].object);
     return missing;
 }
@@ -304,7 +304,7 @@ static void copy_program(const char *from, const char *to)
     const char *bytes = read_file(from, &length);
     if (!bytes)
         fail(3, "%s cannot be read: %s", from, strerror(errno));
-    keep_file(to, bytes, length);
+    write_file(to, bytes, length);
 }
 
 static void link_shared(const Build *b, Arguments *command)

@@ -1,7 +1,7 @@
 /* mpi.c: build programs of several processes (--mpi): find the installed MPI's compiler, compile the calls of that MPI to an
  * object, and link with it. Each MPI has a binary interface of its own, and its mpicc knows where its header and libraries
  * are. */
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "compiler/kernel/target.h"
 
 #include <stdlib.h>
@@ -17,14 +17,14 @@ Arguments find_mpi(void)
 {
     const char *named = getenv("MPICC");
     Arguments words = words_of(named ? named : "", "mpicc"), version = {0};
-    Text said = {0};
+    Text output = {0};
     add_arguments(&version, &words);
     add_argument(&version, "--version");
-    int status = tool_says(&version, &said);
+    int status = run_tool(&version, &output);
     if (status < 0)
         fail(3, "%s", missing(words.list[0]));
     if (status)
-        fail(3, "'%s --version' failed; MPICC names another mpicc; it says: %.*s", words.list[0], (int)strcspn(text_of(&said), "\n"), text_of(&said));
+        fail(3, "'%s --version' failed; MPICC names another mpicc; it says: %.*s", words.list[0], (int)strcspn(text_of(&output), "\n"), text_of(&output));
     return words;
 }
 

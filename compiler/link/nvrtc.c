@@ -3,7 +3,7 @@
  * NVRTC is opened with dlopen, so mgpuc needs it only for programs for GPUs. NVRTC compiles one source at a time in a process, so
  * each source gets a process of its own, as with a C compiler: `mgpuc --nvrtc TEXT ARCH INCLUDE CUBIN PTX`. If CUBIN or PTX is
  * "-", that file is not written. */
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "runtime/cuda/gpus.h"
 
 #include <dlfcn.h>

@@ -7,7 +7,7 @@
 #include "compiler/export/export.h"
 #include "compiler/ir/dump_records.h"
 #include "compiler/ir/program.h"
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
@@ -87,7 +87,7 @@ void emit_plan(const Program *p, const Plan *plan, Text *t)
     if (!p->target->own_memory)
         return;
     int count;
-    const Room *rooms = find_rooms(p, plan, &count);
+    const ArenaSize *rooms = find_arena_sizes(p, plan, &count);
     text_add(t, "const mgpu_room %s_rooms[] = {", plan_name(plan));
     for (int i = 0; i < count; i++)
         text_add(t, "{%lld, %lld, %lld}, ", (long long)rooms[i].samples, (long long)rooms[i].bytes, (long long)rooms[i].work);

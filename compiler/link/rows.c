@@ -2,7 +2,7 @@
  * program has, too, gives the member's name there. Rows have designated members, and zeros are left out. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/dump_records.h"
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 
 #include <ctype.h>
 #include <math.h>

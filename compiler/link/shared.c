@@ -5,7 +5,7 @@
  * call. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/graph.h"
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "compiler/plan/schedule.h"
 #include "runtime/abi/mgpu_wrapped.h"
 
@@ -146,7 +146,7 @@ const char *shared_package(const Program *p)
     return text_take(&t);
 }
 
-const char *shared_beside(const char *output, const char *suffix)
+const char *path_of_shared(const char *output, const char *suffix)
 {
     return format("%.*s%s%s", (int)(file_name(output) - output), output, shared_prefix(output), suffix);
 }

@@ -9,7 +9,7 @@
  * on the file `lock` in the folder. If that lock is free, and the file says that it is ours, the next mgpuc removes the folder.
  * Files beside the output have the process number in their names instead, because linkers write them, and nobody holds a lock on
  * them. */
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -107,7 +107,7 @@ void temporary_add(const char *path)
     temporaries = t;
 }
 
-void temporary_keep(const char *path)
+void temporary_retain(const char *path)
 {
     for (Temporary *t = temporaries; t; t = t->next)
         if (strcmp(t->path, path) == 0)
@@ -221,7 +221,7 @@ void remove_old_outputs(const char *output, bool shared)
 {
     const char *slash = strrchr(output, '/'), *p = slash ? slash + 1 : output;
     const char *const files[] = {p, format("%s.c", p), format("%s.kernels.c", p), format("%s.kernels.cu", p), format("%s.sched", p),
-                                 shared ? shared_beside(p, ".h") : p, shared ? shared_beside(p, ".pc") : p};
+                                 shared ? path_of_shared(p, ".h") : p, shared ? path_of_shared(p, ".pc") : p};
     DIR *d = opendir(!slash ? "." : slash == output ? "/" : copy_text(output, (size_t)(slash - output)));
     for (struct dirent *e; d && (e = readdir(d));)
         for (int i = 0; i < COUNT(files); i++) {

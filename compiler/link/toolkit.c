@@ -3,7 +3,7 @@
  *
  * Folders are searched in the order of runtime/cuda/library.h, and then in NVIDIA's wheels, as python3 finds them. NVRTC is taken
  * from the first folder where it is not too new for the driver here; within a folder, the newest is taken. */
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/library.h"
 
@@ -32,11 +32,11 @@ static const char *python_folders(void)
 static const char *path_of(const char *folder, const char *name) { return *folder ? format("%s/%s", folder, name) : name; }
 
 /* ---- NVRTC */
-typedef struct Found { void *library; const char *path; int version; /* 13000 is 13.0 */ } Found;
+typedef struct FoundLibrary { void *library; const char *path; int version; /* 13000 is 13.0 */ } FoundLibrary;
 
-static Found open_nvrtc(const char *path)
+static FoundLibrary open_nvrtc(const char *path)
 {
-    Found f = {dlopen(path, RTLD_NOW | RTLD_LOCAL), path, 0};
+    FoundLibrary f = {dlopen(path, RTLD_NOW | RTLD_LOCAL), path, 0};
     int major = 0, minor = 0, (*version)(int *, int *);
     void *function = f.library ? dlsym(f.library, "nvrtcVersion") : NULL;
     memcpy(&version, &function, sizeof version);
@@ -49,18 +49,18 @@ static Found open_nvrtc(const char *path)
  * made. */
 static bool too_new(int version, int driver) { return driver > 0 && version / 1000 > driver / 1000; }
 
-static Found look_for_nvrtc(const CudaFolders *folders, int first, int driver, Found *newer)
+static FoundLibrary find_nvrtc(const CudaFolders *folders, int first, int driver, FoundLibrary *newer)
 {
     for (int f = first; f < folders->count; f++)
         for (int n = 0; NVRTC[n]; n++) {
             const char *path = path_of(folders->list[f], NVRTC[n]);
-            Found found = strchr(path, '/') && access(path, R_OK) ? (Found){0} : open_nvrtc(path);
+            FoundLibrary found = strchr(path, '/') && access(path, R_OK) ? (FoundLibrary){0} : open_nvrtc(path);
             if (found.library && !too_new(found.version, driver))
                 return found;
             if (found.library && !newer->library)
                 *newer = found;
         }
-    return (Found){0};
+    return (FoundLibrary){0};
 }
 
 void *toolkit_nvrtc(void)
@@ -73,12 +73,12 @@ void *toolkit_nvrtc(void)
         return library;
     }
     int driver = mgpu_cuda_driver_version();
-    Found newer = {0};
+    FoundLibrary newer = {0};
     CudaFolders folders = mgpu_cuda_folders(NULL);
-    Found f = look_for_nvrtc(&folders, 0, driver, &newer);
+    FoundLibrary f = find_nvrtc(&folders, 0, driver, &newer);
     if (!f.library) {
         CudaFolders more = mgpu_cuda_folders(python_folders());
-        f = look_for_nvrtc(&more, folders.count, driver, &newer);
+        f = find_nvrtc(&more, folders.count, driver, &newer);
     }
     f = f.library ? f : newer;
     if (!f.library)

@@ -3,7 +3,7 @@
  * A compiler's identity is a hash of all that its output depends on besides source and flags: the files that the words of CC name
  * (paths, sizes and times), what it says of its version, the environment variables that compilers read, this processor
  * (-march=native), and the runtime's headers. */
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "runtime/base/cores.h"
 
 #include <dirent.h>
@@ -123,7 +123,7 @@ int run_tools(const Arguments *tools, int count, int at_a_time)
     return failed;
 }
 
-int tool_says(const Arguments *tool, Text *said)
+int run_tool(const Arguments *tool, Text *said)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC))
@@ -167,7 +167,7 @@ static const char *version_of(const Arguments *words, const Language *l)
     add_arguments(&a, words);
     add_argument(&a, "--version");
     Text said = {0};
-    int status = tool_says(&a, &said);
+    int status = run_tool(&a, &said);
     if (status < 0 && errno != ENOENT && errno != EACCES && errno != ENOEXEC)
         fail(3, "'%s' cannot be started: %s", words->list[0], strerror(errno));
     if (status < 0)
@@ -208,8 +208,8 @@ static void add_processor(Sha256 *h)
 {
     FILE *f = fopen("/proc/cpuinfo", "re");
     char *line = NULL;
-    size_t room = 0;
-    while (f && getline(&line, &room, f) > 1)
+    size_t capacity = 0;
+    while (f && getline(&line, &capacity, f) > 1)
         if (!strcasestr(line, "mhz") && strncasecmp(line, "bogomips", 8) != 0 && strncasecmp(line, "processor", 9) != 0)
             mgpu_sha256_add_text(h, line);
     free(line);
@@ -245,7 +245,7 @@ void add_headers(Sha256 *h, const char *home)
 static const char *const KERNEL_FLAGS[] = {"-O2", "-DMGPU_KERNELS", "-fwrapv"};
 /* Those of them that the compiler takes. Loops are printed as vectors, and multiply-adds as such (compiler/loops/vector.c):
  * nothing is left to the compiler's vectorizers, pattern recognition and contraction, whose mistakes gave wrong numbers
- * (compiler/link/known.c), so results do not depend on the compiler. -mno-red-zone: in functions that call none, gcc 12 with
+ * (compiler/link/compiler_bugs.c), so results do not depend on the compiler. -mno-red-zone: in functions that call none, gcc 12 with
  * AVX-512 lays arrays into the red zone at odd multiples of 8 bytes and stores to them as if they were aligned to 16.
  * -mprefer-vector-width=512: for clang, which halves vectors without it. Without PRE and a second scheduling gcc is faster,
  * and kernels are as fast. */
@@ -255,7 +255,7 @@ static const char *const TUNING_FLAGS[] = {"-march=native", "-ffp-contract=off",
 #endif
                                            "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns", "-fno-tree-pre", "-fno-schedule-insns2"};
 /* those that a compiler of CUDA C for the virtual GPU is told, if it takes them (compiler/link/images.c has the others): there
- * gcc 12 copies arrays of constants by vector constants that repeat a prefix (compiler/link/known.c), unless it does by 128
+ * gcc 12 copies arrays of constants by vector constants that repeat a prefix (compiler/link/compiler_bugs.c), unless it does by 128
  * bits. GCC 16 warns of the second flag, and goes without it. */
 static const char *const VIRTUAL_TUNING_FLAGS[] = {
 #ifdef __x86_64__

@@ -28,7 +28,7 @@ static int depth_of(const Lowering *p, const Expr *e)
 
 static void want(Lowering *p, const Expr *e, int depth)
 {
-    Shown *s = &p->shown[e->id];
+    TermOfExpr *s = &p->term_of[e->id];
     s->uses++;
     s->deep = s->deep || depth > s->depth;
     s->wanted = true;
@@ -39,7 +39,7 @@ void find_wanted(Lowering *p, Expr *const *roots, int root_count, int depth)
 {
     const Exprs *x = p->nest->exprs;
     for (int i = 0; i < x->count; i++) {
-        Shown *s = &p->shown[i];
+        TermOfExpr *s = &p->term_of[i];
         s->wanted = s->deep = false;
         s->uses = 0;
         s->depth = depth_of(p, x->all[i]);
@@ -47,7 +47,7 @@ void find_wanted(Lowering *p, Expr *const *roots, int root_count, int depth)
     for (int i = 0; i < root_count; i++)
         want(p, roots[i], depth);
     for (int i = x->count - 1; i >= 0; i--) {
-        const Shown *s = &p->shown[i];
+        const TermOfExpr *s = &p->term_of[i];
         if (!s->wanted || s->term)
             continue;
         const Expr *e = x->all[i];
@@ -56,11 +56,11 @@ void find_wanted(Lowering *p, Expr *const *roots, int root_count, int depth)
         /* what is written where it is used, uses its operands there */
         if (is_plain(e) && s->deep)
             for (int k = 0; k < e->count; k++)
-                p->shown[e->in[k]->id].deep = true;
+                p->term_of[e->in[k]->id].deep = true;
     }
 }
 
-static bool is_named(const Shown *s, const Expr *e)
+static bool is_named(const TermOfExpr *s, const Expr *e)
 {
     if (is_plain(e)) /* offsets that are long and used again and again */
         return e->kind == X_SUM && s->uses > 2 && term_length(s->term) > SHORT_TEXT;
@@ -73,7 +73,7 @@ void define_wanted(Lowering *p, int depth, int pass)
     const Exprs *x = p->nest->exprs;
     for (int i = 0; i < x->count; i++) {
         const Expr *e = x->all[i];
-        Shown *s = &p->shown[i];
+        TermOfExpr *s = &p->term_of[i];
         if (!s->wanted || s->term || s->depth != depth || e->pass > pass || (e->kind == X_RESULT && !p->result[e->constant]))
             continue;
         bool vector = varies(p, e);
@@ -95,7 +95,7 @@ void define_wanted(Lowering *p, int depth, int pass)
 static bool is_divided(const Lowering *p, int axis) { return p->nest->divided == axis + 1 && !p->finish; }
 
 /* the thread owns some of its iterations */
-static bool is_owned(const Lowering *p, int axis) { return p->nest->owned == axis + 1 && p->own; }
+static bool is_owned(const Lowering *p, int axis) { return p->nest->owned == axis + 1 && p->owned_part; }
 
 /* before the innermost loop: the random numbers that follow each other in it */
 static void random_rows(Lowering *p, int axis)
@@ -104,14 +104,14 @@ static void random_rows(Lowering *p, int axis)
     const Axis *a = &x->axis[axis];
     for (int i = 0; i < x->count; i++) {
         const Expr *e = x->all[i];
-        Shown *s = &p->shown[i];
+        TermOfExpr *s = &p->term_of[i];
         if (!has_random_row(p, e, axis) || !s->wanted || s->term)
             continue;
-        const Term *name = own_name(p, "rand"), *place[2];
+        const Term *name = fresh_name(p, "rand"), *place[2];
         random_place(p, e, place);
         code_array(&p->to, C_TYPE[e->dtype], name, term_whole(a->extent), NULL);
         code_do(&p->to, CALL(e->dtype == F64 ? "mgpu_rand_row" : "mgpu_rand_rowf", name, term_whole(a->extent), random_key(p, e),
-                             shown(p, e->in[e->count - 1]), place[0], place[1]));
+                             term_of(p, e->in[e->count - 1]), place[0], place[1]));
         s->term = term_element(name, p->axis_name[axis]);
     }
 }
@@ -120,7 +120,7 @@ const Term **saved_terms(const Lowering *p)
 {
     const Term **saved = NEW_ARRAY(const Term *, p->nest->exprs->count);
     for (int i = 0; i < p->nest->exprs->count; i++)
-        saved[i] = p->shown[i].term;
+        saved[i] = p->term_of[i].term;
     return saved;
 }
 
@@ -128,7 +128,7 @@ const Term **saved_terms(const Lowering *p)
 void restore_terms(Lowering *p, const Term **saved)
 {
     for (int i = 0; i < p->nest->exprs->count; i++)
-        p->shown[i].term = saved[i];
+        p->term_of[i].term = saved[i];
 }
 
 /* ---- loops */
@@ -146,7 +146,7 @@ static const Term *bound(const Lowering *p, int axis, const char *row, const Ter
 {
     const Axis *a = &p->nest->exprs->axis[axis];
     if (is_owned(p, axis))
-        return times(p->nest->owned_iterations, term_member(p->own, row));
+        return times(p->nest->owned_iterations, term_member(p->owned_part, row));
     return is_divided(p, axis) ? times(a->samples && a->kind == AXIS_PLAIN ? a->extent : 1, part) : all;
 }
 
@@ -169,16 +169,16 @@ void declare_part(Lowering *p)
     p->begin = term_word("begin"), p->end = term_word("end");
     if (axis < 0 || p->kernel->split != MGPU_SPLIT_WORKERS)
         return;
-    if (p->own) {
-        p->begin = term_member(p->own, "column");
-        p->end = term_member(p->own, "column_end");
+    if (p->owned_part) {
+        p->begin = term_member(p->owned_part, "column");
+        p->end = term_member(p->owned_part, "column_end");
         return;
     }
     const Axis *a = &p->nest->exprs->axis[axis];
     const Term *extent = a->kind == AXIS_GROUPS ? groups_of(a) : term_whole(a->extent), *grain = term_whole(p->nest->grain);
     const Term *thread = term_word("part->thread"), *threads = term_word("part->threads");
-    p->begin = own_name(p, "from");
-    p->end = own_name(p, "to");
+    p->begin = fresh_name(p, "from");
+    p->end = fresh_name(p, "to");
     code_declare(&p->to, "const int64_t", p->begin, CALL("mgpu_share", extent, grain, thread, threads));
     code_declare(&p->to, "const int64_t", p->end, CALL("mgpu_share", extent, grain, term_add(thread, term_word("1")), threads));
 }
@@ -228,10 +228,10 @@ bool is_in_order(const Nest *nest, int pass)
 static void skip_others(Lowering *p, int depth)
 {
     const Expr *row = p->nest->row;
-    if (!row || !p->own || depth_of(p, row) != depth)
+    if (!row || !p->owned_part || depth_of(p, row) != depth)
         return;
-    const Term *at = shown(p, row), *before = term_binary(LEVEL_LESS, at, "<", term_member(p->own, "row"));
-    code_if(&p->to, term_binary(LEVEL_OR, before, "||", term_binary(LEVEL_LESS, at, ">=", term_member(p->own, "row_end"))));
+    const Term *at = term_of(p, row), *before = term_binary(LEVEL_LESS, at, "<", term_member(p->owned_part, "row"));
+    code_if(&p->to, term_binary(LEVEL_OR, before, "||", term_binary(LEVEL_LESS, at, ">=", term_member(p->owned_part, "row_end"))));
     code_do(&p->to, term_word("continue"));
     code_bare(&p->to);
 }

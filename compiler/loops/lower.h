@@ -22,13 +22,13 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/code/code.h"
 
-typedef struct Shown { /* of one expression, while the loops are open in which it is known */
+typedef struct TermOfExpr { /* of one expression, while the loops are open in which it is known */
     const Term *term;
     bool wanted, deep, fixed; /* deep: used in a deeper loop; fixed: must have a name (its tensor is overwritten) */
     int uses, depth;
     const Term *row;          /* its element in an array that holds it from one pass to the next; NULL: none */
     int row_pass;             /* the pass that fills it */
-} Shown;
+} TermOfExpr;
 
 #define NAME_TAKEN ((void *)(uintptr_t)1)
 typedef struct Lowering {
@@ -41,14 +41,14 @@ typedef struct Lowering {
     const Term **argument; int argument_count;
     const Tensor **tensor;
     const Node **table; const Term **table_name; int table_count;
-    Shown *shown;
+    TermOfExpr *term_of;
     const Term *axis_name[MAX_AXES];
     const Term **result;  /* per reduction: accumulator, then result */
     int loop[MAX_AXES], loops; /* axes of the open and coming loops of a body, outermost first */
     const Term *tile_start, *tile_width; /* columns: NULL: one tile */
     bool finish;          /* the end of a kernel with partial sums */
     const Term *begin, *end; /* the part of the divided axis; of samples: in samples */
-    const Term *own;      /* the part of a table that the thread owns; NULL: it is no scatter, or divides no rows */
+    const Term *owned_part;      /* the part of a table that the thread owns; NULL: it is no scatter, or divides no rows */
     const Term **partial; /* per reduction: the thread's partial sums */
     const Term **run;     /* per store in runs: what gathers its lanes */
     int vector;           /* + 1: the axis of the open vector loop; 0: none is open */
@@ -68,7 +68,7 @@ void reserve_names(Lowering *);                           /* the words of C, and
 const char *type_of(const Lowering *, const Expr *);      /* of a variable that holds it */
 /* names that nothing else in the kernel has: a word of the compiler's own, which is no C word or macro; one like that of
  * something in the model, which may be (c_name) */
-const Term *own_name(Lowering *, const char *word);
+const Term *fresh_name(Lowering *, const char *word);
 const Term *name_like(Lowering *, const char *wish);
 const Term *expression_name(Lowering *, const Expr *);            /* a new name that says what the expression is */
 const char *shape_remark(const Tensor *);                 /* "[n, 28, 28]", as a comment */
@@ -76,7 +76,7 @@ const Term *count_term(int64_t);                          /* numbers that launch
 const Term *divisor_term(int64_t);
 const Term *number_term(double, Dtype);
 const Term *literal_term(double, Dtype);                  /* one that stays */
-const Term *shown(const Lowering *, const Expr *);        /* its term */
+const Term *term_of(const Lowering *, const Expr *);        /* its term */
 const Term *table_of(const Lowering *, const Node *);    /* the name of a table of constants */
 const Term *argument_of(const Lowering *, const Tensor *); /* the pointer to a tensor */
 const Term *random_key(const Lowering *, const Expr *random);

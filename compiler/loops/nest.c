@@ -16,15 +16,15 @@ static bool is_rounded(const Expr *v)
 
 const Term *unrounded_value(const Lowering *p, const Expr *v)
 {
-    const Term *value = shown(p, v);
-    return is_rounded(v) && value->kind == TERM_CALL ? shown(p, v->in[0]) : value; /* else it has a name, or its row an element */
+    const Term *value = term_of(p, v);
+    return is_rounded(v) && value->kind == TERM_CALL ? term_of(p, v->in[0]) : value; /* else it has a name, or its row an element */
 }
 
 /* the value as the tensor holds it; element: what is there */
 static const Term *stored_value(const Lowering *p, const Store *s, const Term *element)
 {
     const Expr *v = s->value;
-    const Term *value = shown(p, v);
+    const Term *value = term_of(p, v);
     const char *type = dtype_name(s->tensor->dtype);
     if (!dtype_is_half(s->tensor->dtype))
         return value;
@@ -45,10 +45,10 @@ void add_store(Lowering *p, const Store *s)
         return;
     }
     const Term *element = s->run ? term_element(p->run[s - p->nest->stores], p->axis_name[p->nest->exprs->axis_count - 1])
-                                 : term_element(argument_of(p, s->tensor), shown(p, s->offset));
+                                 : term_element(argument_of(p, s->tensor), term_of(p, s->offset));
     bool half = dtype_is_half(s->tensor->dtype);
     if (s->guard)
-        code_if(&p->to, shown(p, s->guard));
+        code_if(&p->to, term_of(p, s->guard));
     code_set(&p->to, element, s->add && !half ? "+=" : "=", stored_value(p, s, element));
     if (s->guard)
         code_bare(&p->to);
@@ -73,7 +73,7 @@ void accumulate(Lowering *p, const Reduction *r, const Term *name, const Term *l
         vector_accumulate(p, r, name, lane ? term_element(name, lane) : NULL);
         return;
     }
-    const Term *value = shown(p, r->value), *own = lane ? term_element(name, lane) : name;
+    const Term *value = term_of(p, r->value), *own = lane ? term_element(name, lane) : name;
     const Term *product = p->cuda ? NULL : accumulated_product(p, r, own);
     if (r->kind == REDUCE_SUM) {
         code_set(&p->to, own, product ? "=" : "+=", product ? product : value);
@@ -84,7 +84,7 @@ void accumulate(Lowering *p, const Reduction *r, const Term *name, const Term *l
         return;
     }
     const Term *best = lane ? term_element(best_name(name), lane) : best_name(name);
-    code_set(&p->to, own, "=", term_choice(CALL("mgpu_beats", term_fixed(value), best), shown(p, r->place), own));
+    code_set(&p->to, own, "=", term_choice(CALL("mgpu_beats", term_fixed(value), best), term_of(p, r->place), own));
     code_set(&p->to, best, "=", larger(best, value));
 }
 
@@ -132,7 +132,7 @@ int outer_roots(const Lowering *p, Expr **roots)
 const Term *result_name(Lowering *p, const Reduction *r)
 {
     static const char *const NAME[] = {"sum", "most", "at_most"};
-    return r->node && r->node->name ? name_like(p, r->node->name) : own_name(p, NAME[r->kind]);
+    return r->node && r->node->name ? name_like(p, r->node->name) : fresh_name(p, NAME[r->kind]);
 }
 
 /* everything wanted by any pass that the parallel loops can know: for hoisting */
@@ -155,16 +155,16 @@ static void name_axes(Lowering *p)
         const char *wish = a->samples || a->kind == AXIS_IN_GROUP || x->axis_count == 1 ? "i" : NAMES[used++ % COUNT(NAMES)];
         if (a->kind == AXIS_GROUPS)
             wish = "group";
-        if (p->nest->share.vector > 1 && i == x->axis_count - 1)
+        if (p->nest->mapping.vector > 1 && i == x->axis_count - 1)
             wish = "v";
-        p->axis_name[i] = own_name(p, wish);
+        p->axis_name[i] = fresh_name(p, wish);
     }
 }
 
 void begin_nest(Lowering *p, const Nest *nest)
 {
     p->nest = nest;
-    p->shown = NEW_ARRAY(Shown, nest->exprs->count);
+    p->term_of = NEW_ARRAY(TermOfExpr, nest->exprs->count);
     p->result = NEW_ARRAY(const Term *, nest->reduction_count);
     p->tile_start = p->tile_width = NULL;
     const Exprs *x = nest->exprs;
@@ -174,7 +174,7 @@ void begin_nest(Lowering *p, const Nest *nest)
         for (int k = 0; k < e->count; k++)
             if (chosen[i] || (e->kind == X_OP && e->op == OP_WHERE && k > 0))
                 chosen[e->in[k]->id] = true;
-        p->shown[i].fixed =
+        p->term_of[i].fixed =
             e == nest->row || (e->kind == X_LOAD && ((chosen[i] && e->count == 1) || kernel_writes(p->kernel, e->tensor)));
     }
     name_axes(p);
@@ -194,12 +194,12 @@ const bool *needed_expressions(const Nest *nest, bool finish)
     }
     for (int i = 0; i < nest->store_count; i++) {
         const Store *s = &nest->stores[i];
-        bool at_end = nest->across ? s->across : s->outer;
+        bool at_end = nest->row_sum_count ? s->over_rows : s->outer;
         if (nest->merges) { /* values of each call, and where those of all go */
             needed[(finish ? s->offset : s->value)->id] = true;
             continue;
         }
-        if ((nest->partial || nest->across) && at_end != finish)
+        if ((nest->partial || nest->row_sum_count) && at_end != finish)
             continue;
         needed[s->value->id] = needed[s->offset->id] = true;
         if (s->guard)
@@ -216,7 +216,7 @@ static void declare_key(Lowering *p, const Expr *random)
     const char *id = format("%llx", (unsigned long long)random->hash);
     if (map_get(&p->keys, id))
         return;
-    const Term *name = own_name(p, "key");
+    const Term *name = fresh_name(p, "key");
     map_set(&p->keys, id, (void *)(uintptr_t)name);
     code_declare(&p->to, "const uint64_t", name, CALL("mgpu_random_key", term_word("step->seed"), term_path(random->hash)));
 }
@@ -226,7 +226,7 @@ static void declare_table(Lowering *p, const Node *node)
     for (int j = 0; j < p->table_count; j++)
         if (p->table[j] == node)
             return;
-    const Term *name = node->name ? name_like(p, node->name) : own_name(p, "constant");
+    const Term *name = node->name ? name_like(p, node->name) : fresh_name(p, "constant");
     int count = p->table_count;
     APPEND(p->table, p->table_count, node);
     APPEND(p->table_name, count, name);

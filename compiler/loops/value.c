@@ -24,7 +24,7 @@ const char *element_type(Dtype t)
 
 /* ---- names */
 
-const Term *own_name(Lowering *p, const char *word)
+const Term *fresh_name(Lowering *p, const char *word)
 {
     const char *name = word;
     uintptr_t number = (uintptr_t)map_get(&p->names, name); /* the last that was given away: name, name_2, ... */
@@ -39,7 +39,7 @@ const Term *own_name(Lowering *p, const char *word)
 const Term *name_like(Lowering *p, const char *wish)
 {
     const char *name = c_name(wish);
-    return own_name(p, name ? name : "value");
+    return fresh_name(p, name ? name : "value");
 }
 
 static const char *const RESERVED[] = {
@@ -120,15 +120,15 @@ const Term *expression_name(Lowering *p, const Expr *e)
 {
     if (e->kind == X_LOAD)
         return name_like(p, format("%s_at", kernel_argument_name(e->tensor)));
-    if (e->kind == X_RANGE || e->kind == X_BOTH)
-        return own_name(p, "inside");
+    if (e->kind == X_RANGE || e->kind == X_AND)
+        return fresh_name(p, "inside");
     if (e->kind == X_DIV || e->kind == X_MOD || e->kind == X_INDEX_OF || e->kind == X_SAFE || e->kind == X_SUM)
-        return own_name(p, "at");
+        return fresh_name(p, "at");
     if (e->kind == X_RANDOM)
-        return own_name(p, "rand");
+        return fresh_name(p, "rand");
     if (e->node && e->node->name)
         return name_like(p, e->node->name);
-    return e->kind == X_OP && e->op != OP_CAST ? name_like(p, OP_INFO[e->op].name) : own_name(p, "value");
+    return e->kind == X_OP && e->op != OP_CAST ? name_like(p, OP_INFO[e->op].name) : fresh_name(p, "value");
 }
 
 bool kernel_writes(const Kernel *k, const Tensor *tensor)
@@ -177,7 +177,7 @@ const Term *number_term(double v, Dtype t)
 
 /* ---- the term of an expression; operands have theirs */
 
-const Term *shown(const Lowering *p, const Expr *e) { return p->shown[e->id].term; }
+const Term *term_of(const Lowering *p, const Expr *e) { return p->term_of[e->id].term; }
 
 const Term *argument_of(const Lowering *p, const Tensor *tensor)
 {
@@ -215,7 +215,7 @@ static const Term *sum_term(const Lowering *p, const Expr *e)
     const Term *sum = NULL;
     for (int i = 0; i < e->count; i++) {
         int64_t f = e->factor[order[i]], size = f < 0 ? -f : f;
-        const Term *x = shown(p, e->in[order[i]]);
+        const Term *x = term_of(p, e->in[order[i]]);
         if (size != 1)
             x = term_times(count_term(sum ? size : f), x);
         else if (!sum && f < 0)
@@ -231,7 +231,7 @@ static const Term *range_term(const Lowering *p, const Expr *e)
 {
     const Expr *i = e->in[0];
     bool low = i->low < e->other, high = i->high >= e->constant;
-    const Term *at = shown(p, i);
+    const Term *at = term_of(p, i);
     if (low && high && e->constant == e->other + 1)
         return term_binary(LEVEL_EQUAL, at, "==", count_term(e->other));
     if (low && high)
@@ -266,7 +266,7 @@ static const Term *meaning_term(const Lowering *p, const Expr *e)
     const Term *in[3];
     char sign[8];
     for (int i = 0; i < e->count; i++)
-        in[i] = shown(p, e->in[i]);
+        in[i] = term_of(p, e->in[i]);
     if (e->count == 2 && sscanf(meaning, "a %7[^ b] b", sign) == 1)
         for (int i = 0; i < COUNT(OPERATOR); i++)
             if (strcmp(sign, OPERATOR[i].sign) == 0)
@@ -299,7 +299,7 @@ static bool is_below_maximum(const Lowering *p, const Expr *e)
 static const Term *cast_term(const Lowering *p, const Expr *e)
 {
     Dtype from = e->in[0]->dtype, to = e->dtype;
-    const Term *a = shown(p, e->in[0]);
+    const Term *a = term_of(p, e->in[0]);
     if (dtype_is_half(to) && from == F32) /* a stored value, which this kernel uses as those see it that load it */
         return call_fixed(format("mgpu_round_%s", dtype_name(to)), a);
     if (strcmp(C_TYPE[from], C_TYPE[to]) == 0)
@@ -314,9 +314,9 @@ static const Term *cast_term(const Lowering *p, const Expr *e)
 static const Term *op_term(Lowering *p, const Expr *e)
 {
     bool whole = !dtype_is_float(e->dtype) && e->dtype != BOOL;
-    const Term *a = shown(p, e->in[0]);
+    const Term *a = term_of(p, e->in[0]);
     if (e->op == OP_MAX || e->op == OP_WINDOW_MAX)
-        return term_fixed(CALL(e->op == OP_MAX ? "mgpu_better" : "mgpu_beats", a, shown(p, e->in[1])));
+        return term_fixed(CALL(e->op == OP_MAX ? "mgpu_better" : "mgpu_beats", a, term_of(p, e->in[1])));
     if (p->cuda && e->op == OP_EXP && is_below_maximum(p, e->in[0]))
         return call_fixed("mgpu_exp_below", a);
     if (e->op == OP_DIV && e->count == 1)
@@ -328,7 +328,7 @@ static const Term *op_term(Lowering *p, const Expr *e)
         return sum;
     if (e->op == OP_DIV && whole)
         return call_fixed(format("mgpu_to_%s", dtype_name(e->dtype)),
-                          term_binary(LEVEL_PRODUCT, term_cast("double", a), "/", shown(p, e->in[1])));
+                          term_binary(LEVEL_PRODUCT, term_cast("double", a), "/", term_of(p, e->in[1])));
     const Term *meaning = meaning_term(p, e);
     return whole && dtype_bytes(e->dtype) < 4 ? term_cast(C_TYPE[e->dtype], meaning) : meaning; /* C computes in int */
 }
@@ -366,7 +366,7 @@ const Term *random_key(const Lowering *p, const Expr *e)
 int random_place(const Lowering *p, const Expr *e, const Term *place[2])
 {
     bool by_sample = !e->initial && e->other & 1;
-    place[0] = by_sample ? term_add(term_word("step->sample"), shown(p, e->in[1])) : term_word("0");
+    place[0] = by_sample ? term_add(term_word("step->sample"), term_of(p, e->in[1])) : term_word("0");
     place[1] = term_word(e->initial ? "0" : "step->step");
     return 2;
 }
@@ -383,12 +383,12 @@ static const Term *samples_term(const Lowering *p, const Expr *e)
 
 static const Term *load_term(const Lowering *p, const Expr *e)
 {
-    const Term *at = term_element(e->kind == X_LOAD ? argument_of(p, e->tensor) : table_of(p, e->node), shown(p, e->in[0]));
+    const Term *at = term_element(e->kind == X_LOAD ? argument_of(p, e->tensor) : table_of(p, e->node), term_of(p, e->in[0]));
     if (e->kind == X_LOAD && dtype_is_half(e->tensor->dtype))
         at = CALL(format("mgpu_from_%s", dtype_name(e->tensor->dtype)), at);
     if (e->kind == X_LOAD && e->tensor->dtype == BOOL)
         at = term_binary(LEVEL_EQUAL, at, "!=", term_word("0"));
-    return e->count < 2 ? at : term_choice(shown(p, e->in[1]), at, number_term(e->number, e->dtype));
+    return e->count < 2 ? at : term_choice(term_of(p, e->in[1]), at, number_term(e->number, e->dtype));
 }
 
 const Term *value_term(Lowering *p, const Expr *e)
@@ -405,21 +405,21 @@ const Term *value_term(Lowering *p, const Expr *e)
         return samples_term(p, e);
     case X_DIV:
     case X_MOD:
-        return term_binary(LEVEL_PRODUCT, shown(p, e->in[0]), e->kind == X_DIV ? "/" : "%", divisor_term(e->constant));
+        return term_binary(LEVEL_PRODUCT, term_of(p, e->in[0]), e->kind == X_DIV ? "/" : "%", divisor_term(e->constant));
     case X_INDEX_OF:
-        return term_cast("int64_t", shown(p, e->in[0]));
+        return term_cast("int64_t", term_of(p, e->in[0]));
     case X_SAFE:
-        return term_choice(shown(p, e->in[1]), shown(p, e->in[0]), count_term(e->constant));
+        return term_choice(term_of(p, e->in[1]), term_of(p, e->in[0]), count_term(e->constant));
     case X_RANGE:
         return range_term(p, e);
-    case X_BOTH:
-        return term_binary(LEVEL_AND, shown(p, e->in[0]), "&&", shown(p, e->in[1]));
+    case X_AND:
+        return term_binary(LEVEL_AND, term_of(p, e->in[0]), "&&", term_of(p, e->in[1]));
     case X_VALID:
-        return less(shown(p, e->in[0]), term_word("step->valid"));
+        return less(term_of(p, e->in[0]), term_word("step->valid"));
     case X_NUMBER:
         return number_term(e->number, e->dtype);
     case X_VALUE_OF:
-        return term_cast(C_TYPE[e->dtype], shown(p, e->in[0]));
+        return term_cast(C_TYPE[e->dtype], term_of(p, e->in[0]));
     case X_LOAD:
     case X_TABLE:
         return load_term(p, e);
@@ -429,7 +429,7 @@ const Term *value_term(Lowering *p, const Expr *e)
         return run_term(e);
     case X_RANDOM:
         random_place(p, e, place);
-        return CALL(e->dtype == F64 ? "mgpu_rand" : "mgpu_randf", random_key(p, e), shown(p, e->in[0]), place[0], place[1]);
+        return CALL(e->dtype == F64 ? "mgpu_rand" : "mgpu_randf", random_key(p, e), term_of(p, e->in[0]), place[0], place[1]);
     case X_OP:
         return op_term(p, e);
     }

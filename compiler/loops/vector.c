@@ -72,17 +72,17 @@ static const Term *whole_index(Lowering *p, const Expr *e);
 static const Term *operand(Lowering *p, const Expr *e)
 {
     if (varies(p, e))
-        return expr_is_index(e) ? whole_index(p, e) : shown(p, e);
+        return expr_is_index(e) ? whole_index(p, e) : term_of(p, e);
     if (expr_is_index(e))
-        return broadcast(p, LANE_I32, term_cast("int32_t", shown(p, e)));
-    return broadcast(p, lane_type(e->dtype), shown(p, e));
+        return broadcast(p, LANE_I32, term_cast("int32_t", term_of(p, e)));
+    return broadcast(p, lane_type(e->dtype), term_of(p, e));
 }
 
 /* of arithmetic of GNU C, which takes a scalar beside a vector */
 static const Term *arithmetic_operand(Lowering *p, const Expr *e)
 {
     bool scalar = !varies(p, e) && (e->dtype == F32 || e->dtype == F64 || e->dtype == BF16 || e->dtype == F16);
-    return scalar ? shown(p, e) : operand(p, e);
+    return scalar ? term_of(p, e) : operand(p, e);
 }
 
 static const Term *counted(const Lowering *p, const Term *from, int64_t step)
@@ -100,7 +100,7 @@ static const Term *sum_part(Lowering *p, const Expr *e, bool varying)
         if (varying ? !varies_here : varies_here && !steps)
             continue;
         const Term *factor = term_whole(e->factor[i]);
-        const Term *x = !varying ? shown(p, in) : steps ? counted(p, term_word("0"), e->factor[i]) : whole_index(p, in);
+        const Term *x = !varying ? term_of(p, in) : steps ? counted(p, term_word("0"), e->factor[i]) : whole_index(p, in);
         if (e->factor[i] != 1 && !(varying && steps))
             x = varying ? term_binary(LEVEL_PRODUCT, x, "*", term_cast("int32_t", factor)) : term_times(factor, x);
         sum = sum ? term_add(sum, x) : x;
@@ -114,9 +114,9 @@ static const Term *whole_index(Lowering *p, const Expr *e)
 {
     int64_t step = vector_step(e, vector_axis(p));
     if (step)
-        return counted(p, shown(p, e), step);
+        return counted(p, term_of(p, e), step);
     if (e->kind != X_SUM)
-        return shown(p, e);
+        return term_of(p, e);
     const Term *varying = sum_part(p, e, true), *fixed = sum_part(p, e, false);
     return fixed ? term_add(varying, term_cast("int32_t", fixed)) : varying;
 }
@@ -155,7 +155,7 @@ void vector_fill(Lowering *p, const Term *v, Dtype t, const Term *array, const T
 static const Term *lane_index(Lowering *p, const Expr *offset, const Term **base)
 {
     if (offset->kind != X_SUM)
-        return shown(p, offset);
+        return term_of(p, offset);
     const Term *fixed = sum_part(p, offset, false);
     *base = fixed ? term_add(*base, fixed) : *base;
     return sum_part(p, offset, true);
@@ -168,19 +168,19 @@ static const Term *load(Lowering *p, Dtype t, const Term *base, const Expr *offs
     int64_t step = vector_step(offset, vector_axis(p));
     if (!varies(p, offset)) { /* the same element, where the guard lets it */
         const Term *at = counted(p, term_word("0"), 0);
-        return CALL(plain_word(p, format("gather_%s", memory)), term_add(base, shown(p, offset)), at,
+        return CALL(plain_word(p, format("gather_%s", memory)), term_add(base, term_of(p, offset)), at,
                     CALL(plain_word(p, "and"), guard, first_lanes(p)));
     }
     if (step == 1 && guard)
-        return CALL(plain_word(p, format("load_where_%s", memory)), term_add(base, shown(p, offset)),
+        return CALL(plain_word(p, format("load_where_%s", memory)), term_add(base, term_of(p, offset)),
                     CALL(plain_word(p, "and"), guard, first_lanes(p)));
     if (step == 1)
-        return CALL(plain_word(p, format("load_%s", memory)), term_add(base, shown(p, offset)), p->lanes);
+        return CALL(plain_word(p, format("load_%s", memory)), term_add(base, term_of(p, offset)), p->lanes);
     if (step && !guard)
-        return CALL(plain_word(p, format("stride_%s", memory)), term_add(base, shown(p, offset)), term_whole(step), p->lanes);
+        return CALL(plain_word(p, format("stride_%s", memory)), term_add(base, term_of(p, offset)), term_whole(step), p->lanes);
     const Term *mask = guard ? CALL(plain_word(p, "and"), guard, first_lanes(p)) : first_lanes(p), *from = base, *at;
     if (step) {
-        from = term_add(base, shown(p, offset));
+        from = term_add(base, term_of(p, offset));
         at = counted(p, term_word("0"), step);
     } else {
         at = lane_index(p, offset, &from);
@@ -196,12 +196,12 @@ static const Term *load_value(Lowering *p, const Expr *e)
     bool masked = guard && varies(p, guard);
     if (guard && !masked) { /* the same for all lanes */
         const Term *value = load(p, t, base, e->in[0], NULL);
-        return term_choice(shown(p, guard), value, broadcast(p, lane_type(e->dtype), number_term(e->number, e->dtype)));
+        return term_choice(term_of(p, guard), value, broadcast(p, lane_type(e->dtype), number_term(e->number, e->dtype)));
     }
-    const Term *value = load(p, t, base, e->in[0], masked ? shown(p, guard) : NULL);
+    const Term *value = load(p, t, base, e->in[0], masked ? term_of(p, guard) : NULL);
     if (!masked || !e->other || (e->number == 0 && !signbit(e->number)))
         return value;
-    return CALL(vector_word(p, "select", lane_type(e->dtype)), shown(p, guard), value,
+    return CALL(vector_word(p, "select", lane_type(e->dtype)), term_of(p, guard), value,
                 broadcast(p, lane_type(e->dtype), number_term(e->number, e->dtype)));
 }
 
@@ -210,22 +210,22 @@ void vector_store(Lowering *p, const Store *s)
     Dtype t = s->tensor->dtype;
     const char *memory = memory_name(t);
     bool merged = p->finish && p->nest->merges; /* a vector already: of the thread's moments */
-    const Term *value = merged ? shown(p, s->value) : operand(p, s->value), *base = argument_of(p, s->tensor);
+    const Term *value = merged ? term_of(p, s->value) : operand(p, s->value), *base = argument_of(p, s->tensor);
     if (s->run) {
         vector_keep(p, t, term_add(p->run[s - p->nest->stores], p->axis_name[vector_axis(p)]), value);
         return;
     }
     int64_t step = vector_step(s->offset, vector_axis(p));
-    const Term *to = step ? term_add(base, shown(p, s->offset)) : base;
+    const Term *to = step ? term_add(base, term_of(p, s->offset)) : base;
     if (s->add)
         value = term_add(CALL(plain_word(p, format("load_%s", memory)), to, p->lanes), value);
     if (step == 1 && s->guard && varies(p, s->guard)) {
-        const Term *mask = CALL(plain_word(p, "and"), shown(p, s->guard), first_lanes(p));
+        const Term *mask = CALL(plain_word(p, "and"), term_of(p, s->guard), first_lanes(p));
         code_do(&p->to, CALL(plain_word(p, format("store_where_%s", memory)), to, value, mask));
         return;
     }
     if (s->guard)
-        code_if(&p->to, shown(p, s->guard));
+        code_if(&p->to, term_of(p, s->guard));
     if (step == 1)
         vector_keep(p, t, to, value);
     else if (step)
@@ -261,13 +261,13 @@ static const Term *convert(Lowering *p, const Term *x, Dtype from, Dtype to)
 
 static const Term *part_of(Lowering *p, const Expr *e, bool vector)
 {
-    return vector ? operand(p, e) : shown(p, e);
+    return vector ? operand(p, e) : term_of(p, e);
 }
 
 /* a product that nothing else needs */
 static bool is_open_product(const Lowering *p, const Expr *e)
 {
-    return e->kind == X_OP && e->op == OP_MUL && is_floating_lane(lane_type(e->dtype)) && shown(p, e)->kind == TERM_BINARY;
+    return e->kind == X_OP && e->op == OP_MUL && is_floating_lane(lane_type(e->dtype)) && term_of(p, e)->kind == TERM_BINARY;
 }
 
 static const Term *fma_term(Lowering *p, const Expr *product, bool minus, const Term *to, bool vector)
@@ -340,7 +340,7 @@ static const Term *op_vector(Lowering *p, const Expr *e)
         return call_of(p, e, "not", LANE_NONE);
     case OP_WHERE:
         if (!varies(p, e->in[0]))
-            return term_choice(shown(p, e->in[0]), operand(p, e->in[1]), operand(p, e->in[2]));
+            return term_choice(term_of(p, e->in[0]), operand(p, e->in[1]), operand(p, e->in[2]));
         return call_of(p, e, "select", type);
     case OP_CAST:
         if (dtype_is_half(e->dtype) && e->in[0]->dtype == F32)
@@ -369,7 +369,7 @@ static const Term *range_value(Lowering *p, const Expr *e)
     int64_t step = vector_step(at, vector_axis(p));
     const Term *low = term_whole(e->other), *high = term_whole(e->constant);
     if (step)
-        return CALL(plain_word(p, "range"), shown(p, at), term_whole(step), low, high);
+        return CALL(plain_word(p, "range"), term_of(p, at), term_whole(step), low, high);
     return CALL(plain_word(p, "between"), whole_index(p, at), low, high);
 }
 
@@ -391,8 +391,8 @@ static const Term *random_value(Lowering *p, const Expr *e)
     LaneType type = lane_type(e->dtype);
     random_place(p, e, place);
     if (step == 1 && !sample_step) /* they follow each other */
-        return CALL(vector_word(p, "rand", type), random_key(p, e), shown(p, e->in[0]), place[0], place[1]);
-    return CALL(vector_word(p, "rand_apart", type), random_key(p, e), shown(p, e->in[0]), term_whole(step), place[0],
+        return CALL(vector_word(p, "rand", type), random_key(p, e), term_of(p, e->in[0]), place[0], place[1]);
+    return CALL(vector_word(p, "rand_apart", type), random_key(p, e), term_of(p, e->in[0]), term_whole(step), place[0],
                 term_whole(sample_step), place[1]);
 }
 
@@ -408,16 +408,16 @@ const Term *vector_value(Lowering *p, const Expr *e)
     case X_MOD:
         return term_binary(LEVEL_PRODUCT, whole_index(p, e->in[0]), e->kind == X_DIV ? "/" : "%", term_whole(e->constant));
     case X_INDEX_OF:
-        return convert(p, shown(p, e->in[0]), e->in[0]->dtype, I32);
+        return convert(p, term_of(p, e->in[0]), e->in[0]->dtype, I32);
     case X_SAFE:
         return CALL(vector_word(p, "select", LANE_I32), operand(p, e->in[1]), operand(p, e->in[0]),
                     broadcast(p, LANE_I32, term_whole(e->constant)));
     case X_RANGE:
         return range_value(p, e);
-    case X_BOTH:
+    case X_AND:
         return CALL(plain_word(p, "and"), operand(p, e->in[0]), operand(p, e->in[1]));
     case X_VALID:
-        return CALL(plain_word(p, "range"), shown(p, e->in[0]), term_whole(vector_step(e->in[0], axis)), term_word("INT64_MIN / 2"),
+        return CALL(plain_word(p, "range"), term_of(p, e->in[0]), term_whole(vector_step(e->in[0], axis)), term_word("INT64_MIN / 2"),
                     term_word("step->valid"));
     case X_VALUE_OF:
         return convert(p, whole_index(p, e->in[0]), I32, e->dtype);
@@ -504,7 +504,7 @@ void open_vector_loop(Lowering *p, int axis, int bytes, const Term *from, const 
     p->wide = bytes == 8;
     const Term *lanes = term_word(p->wide ? "MGPU_LANES_w" : "MGPU_LANES_n"), *v = p->axis_name[axis];
     bool known = term_is_word(from, "0") && to->kind == TERM_WORD && isdigit((unsigned char)*to->word);
-    p->lanes = own_name(p, "lanes");
+    p->lanes = fresh_name(p, "lanes");
     if (known) {
         code_count(&p->to, "int64_t", v, from, to, lanes);
         code_declare(&p->to, "const int", p->lanes, CALL("MGPU_LANES_OF", to, v, lanes));
@@ -524,6 +524,6 @@ void open_vector_loop(Lowering *p, int axis, int bytes, const Term *from, const 
     for (int i = 0; i < p->nest->exprs->count; i++) {
         const Expr *e = p->nest->exprs->all[i];
         if (varies(p, e) && is_in_array(p, e))
-            p->shown[i].term = vector_of_array(p, held_type(e->dtype), element_pointer(p->shown[i].term));
+            p->term_of[i].term = vector_of_array(p, held_type(e->dtype), element_pointer(p->term_of[i].term));
     }
 }

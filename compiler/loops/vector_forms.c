@@ -207,7 +207,7 @@ static bool works(const Lowering *p, const Expr *e, int axis)
         return whole_index_works(e->in[0], axis) && llabs(e->other) <= INT32_MAX && llabs(e->constant) <= INT32_MAX;
     case X_VALID:
         return vector_step(e->in[0], axis) != 0;
-    case X_BOTH:
+    case X_AND:
         return true;
     case X_VALUE_OF:
         return whole_index_works(e->in[0], axis) && lane_type(e->dtype) != LANE_MASK;
@@ -233,7 +233,7 @@ static bool is_wide(LaneType t)
 /* in an array of the kernel, from a loop before */
 bool is_in_array(const Lowering *p, const Expr *e)
 {
-    return p->shown[e->id].term && p->shown[e->id].term->kind == TERM_ELEMENT;
+    return p->term_of[e->id].term && p->term_of[e->id].term->kind == TERM_ELEMENT;
 }
 
 static bool computes_in_f64(Op op)
@@ -244,7 +244,7 @@ static bool computes_in_f64(Op op)
 /* One of a loop over the axis has a vector form: to neighbours, to elements equally far apart, or anywhere */
 static bool store_works(const Lowering *p, const Store *s, int axis)
 {
-    bool here = p->shown[s->offset->id].wanted && (changes_with(s->offset, axis) || !s->outer);
+    bool here = p->term_of[s->offset->id].wanted && (changes_with(s->offset, axis) || !s->outer);
     int64_t step = vector_step(s->offset, axis);
     bool masked = s->guard && changes_with(s->guard, axis);
     if (!here || s->run)
@@ -275,7 +275,7 @@ int vector_bytes(Lowering *p, int axis, int pass)
         return 0;
     for (int i = 0; i < x->count; i++) {
         const Expr *e = x->all[i];
-        if (!p->shown[i].wanted || !changes_with(e, axis) || e->pass > pass)
+        if (!p->term_of[i].wanted || !changes_with(e, axis) || e->pass > pass)
             continue;
         if (!is_in_array(p, e) && !works(p, e, axis))
             return 0;

@@ -97,7 +97,7 @@ static const char *key_of(const Tree *t)
     return format("%s:%d:%d", t->source->file, t->line, t->column);
 }
 
-static void note(const Tree *t, const char *value)
+static void add_value(const Tree *t, const char *value)
 {
     enum { LONGEST = 200 };
     const char *key = key_of(t), *known = map_get(&values, key);
@@ -127,7 +127,7 @@ static const char *first_model(const Tree *file)
 
 void know_values(const Analysis *a)
 {
-    Settings settings = {.note = note, .part = !has_model(a->tree), .model = first_model(a->tree), .silenced = ~(LintSet)0};
+    Settings settings = {.report_value = add_value, .part = !has_model(a->tree), .model = first_model(a->tree), .silenced = ~(LintSet)0};
     Recovery r;
     if (setjmp(*recovery_begin(&r)) == 0) {
         elaborate(a->tree, &settings);
@@ -194,7 +194,7 @@ static void write_lines(void)
 static void add_dependencies(const Source *source, const Tree *tree)
 {
     for (const Tree *t = tree->first; t; t = t->next) {
-        const char *path = t->kind == TREE_IMPORT ? path_beside(source->file, t->text) : NULL,
+        const char *path = t->kind == TREE_IMPORT ? path_in_folder_of(source->file, t->text) : NULL,
                    *uri = path ? uri_of_path(path) : NULL, *why;
         if (!uri || map_get(&dependencies, uri))
             continue;

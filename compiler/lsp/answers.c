@@ -142,7 +142,7 @@ const char *answer_definition(const Json *params)
     const Tree *import = a.token ? import_at(&a) : NULL;
     const char *why;
     if (import) {
-        const Source *s = find_source(path_beside(a.source->file, import->text), &why);
+        const Source *s = find_source(path_in_folder_of(a.source->file, import->text), &why);
         return s ? location(s, 1, 1, 0) : "null";
     }
     if (m.definition)
@@ -214,7 +214,7 @@ const char *answer_symbols(const Json *params)
 const char *answer_format(const Json *params)
 {
     Analysis a = analyse(params);
-    if (errors_said())
+    if (error_count())
         return "null";
     Text made = format_source(a.source), t = {0};
     if (made.length == a.source->length && memcmp(text_of(&made), a.source->text, made.length) == 0)

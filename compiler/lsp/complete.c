@@ -40,14 +40,14 @@ static void add_item(Items *items, const char *label, int kind, const char *deta
 
 /* ---- the context of the position, from the tokens before it */
 
-typedef struct Context {
+typedef struct CursorContext {
     bool statement, pipe, rule;
     const Token *item, *before;
-} Context; /* item: the keyword of the item around the position, or NULL */
+} CursorContext; /* item: the keyword of the item around the position, or NULL */
 
-static Context context_at(const Analysis *a)
+static CursorContext context_at(const Analysis *a)
 {
-    Context c = {0};
+    CursorContext c = {0};
     int depth = 0, last = -1;
     for (int i = 0; i < a->tokens.count; i++) { /* up to the word at the position */
         const Token *t = &a->tokens.list[i];
@@ -85,7 +85,7 @@ static bool is_in_text(const Analysis *a)
     return false;
 }
 
-static bool item_is(const Context *c, const char *word)
+static bool item_is(const CursorContext *c, const char *word)
 {
     return c->item && strcmp(c->item->text, word) == 0;
 }
@@ -149,7 +149,7 @@ static bool is_group(const Entry *e, const char *group)
     return strcmp(e->group, group) == 0;
 }
 
-static void add_names(Items *items, const Analysis *a, const Context *c, const Entries *all)
+static void add_names(Items *items, const Analysis *a, const CursorContext *c, const Entries *all)
 {
     Map locals = {0};
     Files files = files_of(a, false);
@@ -180,7 +180,7 @@ static void add_words(Items *items, const char *const *words)
         add_item(items, *words, KEYWORD, NULL, NULL, NULL);
 }
 
-static void add_settings(Items *items, const Context *c, const Entries *all)
+static void add_settings(Items *items, const CursorContext *c, const Entries *all)
 {
     static const char *const RULE_KEYS[] = {"lr", "decay", "frozen", "init", "optimizer", "clip", "rules", NULL};
     for (int i = 0; c->rule && RULE_KEYS[i]; i++)
@@ -198,7 +198,7 @@ const char *answer_completion(const Json *params)
                                                                                                          NULL};
     Analysis a = analyse(params);
     Entries all = entries_of(&a);
-    Context c = context_at(&a);
+    CursorContext c = context_at(&a);
     Items items = {0};
     int argument;
     const Entry *call = called(&all, callee_at(&a, &argument));

@@ -3,7 +3,7 @@
 #include "dsl/document.h"
 #include "dsl/tree.h"
 #include "runtime/base/terminal.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ Document *document_of(const char *uri)
 }
 
 /* Copies to malloc memory, which outlives the message. */
-static char *keep(const char *text, size_t length)
+static char *copy_chars(const char *text, size_t length)
 {
     char *copy = malloc(length + 1);
     if (!copy)
@@ -49,7 +49,7 @@ void document_open(const char *uri, const char *text)
     const char *path = path_of_uri(uri), *real = real_path(path);
     size_t length = strlen(text);
     path = real ? real : path;
-    documents[document_count++] = (Document){keep(uri, strlen(uri)), keep(path, strlen(path)), keep(text, length), length};
+    documents[document_count++] = (Document){copy_chars(uri, strlen(uri)), copy_chars(path, strlen(path)), copy_chars(text, length), length};
 }
 
 void document_close(const char *uri)

@@ -16,7 +16,7 @@ static void add_file(Files *files, Map *seen, const Source *source, const Tree *
     map_set(seen, real, seen);
     APPEND(files->list, files->count, ((File){source, tree}));
     for (const Tree *t = tree->first; t; t = t->next) {
-        const Source *s = t->kind == TREE_IMPORT ? find_source(path_beside(source->file, t->text), &why) : NULL;
+        const Source *s = t->kind == TREE_IMPORT ? find_source(path_in_folder_of(source->file, t->text), &why) : NULL;
         if (s)
             add_file(files, seen, s, parse(s));
     }
@@ -97,13 +97,13 @@ void local_names(const Tree *item, Map *names)
         visit(item, item, NULL, add_binding, names);
 }
 
-typedef struct Search {
+typedef struct BindingSearch {
     int line, column;
     const Tree *before, *first;
-} Search;
+} BindingSearch;
 static void find_binding(void *context, const Tree *t, const Tree *parent)
 {
-    Search *s = context;
+    BindingSearch *s = context;
     if (!binds(t, parent))
         return;
     s->first = s->first ? s->first : t;
@@ -113,7 +113,7 @@ static void find_binding(void *context, const Tree *t, const Tree *parent)
 
 const Tree *binding_before(const Tree *item, const char *name, int line, int column)
 {
-    Search s = {.line = line, .column = column};
+    BindingSearch s = {.line = line, .column = column};
     if (is_scope(item))
         visit(item, item, name, find_binding, &s);
     return s.before ? s.before : s.first;

@@ -26,31 +26,31 @@ enum {
 };
 enum { MOST_CHILDREN = 8, CHILD_SECONDS = 20, MOST_MESSAGE = 1 << 28 };
 
-typedef struct Found {
+typedef struct FileDiagnostic {
     char *uri, *diagnostic;
-} Found; /* diagnostic: NULL for a file that the document depends on */
-typedef struct Founds {
-    Found *list;
+} FileDiagnostic; /* diagnostic: NULL for a file that the document depends on */
+typedef struct FileDiagnostics {
+    FileDiagnostic *list;
     int count;
-} Founds;
-typedef struct Root {
+} FileDiagnostics;
+typedef struct OpenDocument {
     char *uri;
     bool changed;
-    Founds found;
-} Root; /* an open document and the results of its last analysis */
+    FileDiagnostics found;
+} OpenDocument; /* an open document and the results of its last analysis */
 typedef struct Child {
     pid_t pid;
     int fd;
     char *id, *uri;
     bool settled;
-    Founds found;
-    Text said;
+    FileDiagnostics found;
+    Text output;
 } Child; /* id: of the request; NULL: the child analyses the document `uri` */
 
 static Child children[MOST_CHILDREN + 1];
 static int child_count;
-static Root *roots;
-static int root_count;
+static OpenDocument *open_documents;
+static int open_document_count;
 static Text input; /* bytes of incomplete messages */
 static bool initialized, closing;
 static void (*check_file)(const char *path);
@@ -87,14 +87,14 @@ static char *copy_of(const char *text)
 
 /* ---- diagnostics by file */
 
-static void free_found(Founds *f)
+static void free_found(FileDiagnostics *f)
 {
     for (int i = 0; i < f->count; i++) {
         free(f->list[i].uri);
         free(f->list[i].diagnostic);
     }
     free(f->list);
-    *f = (Founds){0};
+    *f = (FileDiagnostics){0};
 }
 
 /* Publishes the distinct diagnostics of the file from all documents. */
@@ -105,9 +105,9 @@ static void publish(const char *uri)
     text_add(&t, "{\"jsonrpc\":\"2.0\",\"method\":\"textDocument/publishDiagnostics\",\"params\":{\"uri\":");
     json_text(&t, uri);
     text_add(&t, ",\"diagnostics\":[");
-    for (int r = 0; r < root_count; r++)
-        for (int i = 0; i < roots[r].found.count; i++) {
-            const Found *f = &roots[r].found.list[i];
+    for (int r = 0; r < open_document_count; r++)
+        for (int i = 0; i < open_documents[r].found.count; i++) {
+            const FileDiagnostic *f = &open_documents[r].found.list[i];
             if (!f->diagnostic || strcmp(f->uri, uri) != 0 || map_get(&said, f->diagnostic))
                 continue;
             text_add(&t, "%s%s", said.count ? "," : "", f->diagnostic);
@@ -117,18 +117,18 @@ static void publish(const char *uri)
     send(text_take(&t));
 }
 
-static Root *root_of(const char *uri)
+static OpenDocument *document_with(const char *uri)
 {
-    for (int i = 0; i < root_count; i++)
-        if (strcmp(roots[i].uri, uri) == 0)
-            return &roots[i];
+    for (int i = 0; i < open_document_count; i++)
+        if (strcmp(open_documents[i].uri, uri) == 0)
+            return &open_documents[i];
     return NULL;
 }
 
 /* Replaces the document's diagnostics. */
-static void settle(Root *r, Founds found)
+static void settle(OpenDocument *r, FileDiagnostics found)
 {
-    Founds before = r->found;
+    FileDiagnostics before = r->found;
     Map files = {0};
     for (int i = 0; i < before.count; i++)
         map_set(&files, before.list[i].uri, r);
@@ -143,11 +143,11 @@ static void settle(Root *r, Founds found)
 
 static void set_changed(const char *uri)
 {
-    for (int r = 0; r < root_count; r++) {
-        bool depends = strcmp(roots[r].uri, uri) == 0;
-        for (int i = 0; i < roots[r].found.count; i++)
-            depends = depends || strcmp(roots[r].found.list[i].uri, uri) == 0;
-        roots[r].changed = roots[r].changed || depends;
+    for (int r = 0; r < open_document_count; r++) {
+        bool depends = strcmp(open_documents[r].uri, uri) == 0;
+        for (int i = 0; i < open_documents[r].found.count; i++)
+            depends = depends || strcmp(open_documents[r].found.list[i].uri, uri) == 0;
+        open_documents[r].changed = open_documents[r].changed || depends;
     }
 }
 
@@ -188,28 +188,28 @@ static void end_child(Child *c, bool stop)
         ;
     free(c->id);
     free(c->uri);
-    free(c->said.data);
+    free(c->output.data);
     free_found(&c->found);
     *c = children[--child_count];
 }
 
 static void analyse_changed(void)
 {
-    for (int r = 0; r < root_count; r++) {
+    for (int r = 0; r < open_document_count; r++) {
         Child *old = NULL;
         for (int i = 0; i < child_count; i++)
-            if (children[i].uri && strcmp(children[i].uri, roots[r].uri) == 0)
+            if (children[i].uri && strcmp(children[i].uri, open_documents[r].uri) == 0)
                 old = &children[i];
-        if (!roots[r].changed || (old && !old->settled) || (!old && child_count >= MOST_CHILDREN))
+        if (!open_documents[r].changed || (old && !old->settled) || (!old && child_count >= MOST_CHILDREN))
             continue;
         if (old)
             end_child(old, true);
-        pid_t pid = start_child(NULL, roots[r].uri);
+        pid_t pid = start_child(NULL, open_documents[r].uri);
         if (pid == 0) {
-            diagnose(document_of(roots[r].uri), check_file);
+            diagnose(document_of(open_documents[r].uri), check_file);
             _exit(0);
         }
-        roots[r].changed = pid < 0; /* retried later */
+        open_documents[r].changed = pid < 0; /* retried later */
     }
 }
 
@@ -217,11 +217,11 @@ static void analyse_changed(void)
  * far. */
 static void read_found(Child *c, char *line)
 {
-    Root *r = root_of(c->uri);
+    OpenDocument *r = document_with(c->uri);
     char *tab = strchr(line, '\t');
     if (*line == 'S' && r) {
-        Founds found = c->found;
-        c->found = (Founds){0};
+        FileDiagnostics found = c->found;
+        c->found = (FileDiagnostics){0};
         c->settled = true;
         settle(r, found);
         return;
@@ -230,11 +230,11 @@ static void read_found(Child *c, char *line)
         return;
     if (tab)
         *tab = 0;
-    Found *more = realloc(c->found.list, sizeof *more * (size_t)(c->found.count + 1));
+    FileDiagnostic *more = realloc(c->found.list, sizeof *more * (size_t)(c->found.count + 1));
     if (!more)
         no_memory(sizeof *more);
     c->found.list = more;
-    more[c->found.count++] = (Found){copy_of(line + 1), tab ? copy_of(tab + 1) : NULL};
+    more[c->found.count++] = (FileDiagnostic){copy_of(line + 1), tab ? copy_of(tab + 1) : NULL};
 }
 
 #define NO_ANSWER "mgpuc ended or took too long; mgpuc check says more"
@@ -242,7 +242,7 @@ static void read_found(Child *c, char *line)
 /* Handles the end of the child. */
 static void take_answer(Child *c)
 {
-    const char *said = text_of(&c->said);
+    const char *said = text_of(&c->output);
     size_t length = strlen(said);
     bool whole = length > 1 && said[length - 1] == '\n';
     if (c->id && whole && *said == 'R')
@@ -268,16 +268,16 @@ static void read_child(Child *c)
     char block[1 << 16];
     ssize_t n = read(c->fd, block, sizeof block);
     if (n > 0)
-        text_bytes(&c->said, block, (size_t)n);
-    while (!c->id && c->said.length) {
-        char *end = memchr(c->said.data, '\n', c->said.length);
+        text_bytes(&c->output, block, (size_t)n);
+    while (!c->id && c->output.length) {
+        char *end = memchr(c->output.data, '\n', c->output.length);
         if (!end)
             break;
         *end = 0;
-        read_found(c, c->said.data);
-        size_t line = (size_t)(end - c->said.data) + 1;
-        memmove(c->said.data, end + 1, c->said.length - line + 1);
-        c->said.length -= line;
+        read_found(c, c->output.data);
+        size_t line = (size_t)(end - c->output.data) + 1;
+        memmove(c->output.data, end + 1, c->output.length - line + 1);
+        c->output.length -= line;
     }
     if (n > 0)
         return;
@@ -372,28 +372,28 @@ static void close_document(const char *uri)
 {
     document_close(uri);
     set_changed(uri);
-    Root *r = root_of(uri);
+    OpenDocument *r = document_with(uri);
     if (!r)
         return;
     for (int i = child_count - 1; i >= 0; i--)
         if (children[i].uri && strcmp(children[i].uri, uri) == 0)
             end_child(&children[i], true);
-    settle(r, (Founds){0});
+    settle(r, (FileDiagnostics){0});
     free(r->uri);
-    *r = roots[--root_count];
+    *r = open_documents[--open_document_count];
 }
 
 static void open_document(const char *uri, const char *text)
 {
     document_open(uri, text);
-    if (!root_of(uri)) {
-        Root *more = realloc(roots, sizeof *more * (size_t)(root_count + 1));
+    if (!document_with(uri)) {
+        OpenDocument *more = realloc(open_documents, sizeof *more * (size_t)(open_document_count + 1));
         if (!more)
             no_memory(sizeof *more);
-        roots = more;
-        roots[root_count++] = (Root){.uri = copy_of(uri)};
+        open_documents = more;
+        open_documents[open_document_count++] = (OpenDocument){.uri = copy_of(uri)};
     }
-    root_of(uri)->changed = true;
+    document_with(uri)->changed = true;
     set_changed(uri);
 }
 
@@ -494,8 +494,8 @@ static void serve_once(void)
     for (; count < child_count; count++)
         wait[count] = (struct pollfd){children[count].fd, POLLIN, 0};
     wait[count] = (struct pollfd){STDIN_FILENO, POLLIN, 0};
-    for (int r = 0; r < root_count; r++)
-        changed = changed || roots[r].changed;
+    for (int r = 0; r < open_document_count; r++)
+        changed = changed || open_documents[r].changed;
     int ready = poll(wait, (nfds_t)(count + room), changed && room ? 20 : -1);
     if (ready == 0 || (changed && !(room && wait[count].revents)))
         analyse_changed();

@@ -25,7 +25,7 @@ double cost_copy_share(void) { return SHARE[METHOD_COPY]; }
 double ring_share(void) { return SHARE[METHOD_RING]; }
 
 /* methods that run in rounds; AUTO: others */
-static const int ROUNDS[METHODS] = {[METHOD_COPY_RING] = MGPU_WAY_RING, [METHOD_COPY_TREE] = MGPU_WAY_TREE, [METHOD_DEVICE] = MGPU_WAY_DEVICE};
+static const int ROUNDS[METHODS] = {[METHOD_COPY_RING] = MGPU_IMPLEMENTATION_RING, [METHOD_COPY_TREE] = MGPU_IMPLEMENTATION_TREE, [METHOD_DEVICE] = MGPU_IMPLEMENTATION_DEVICE};
 
 enum { MOST_RINGS = 8, MOST_SEARCHED = 16, MOST_TRIES = 20000 };
 
@@ -39,10 +39,10 @@ typedef struct Ring {
 
 static double left_on(const Ring *r, int from, int to)
 {
-    Route way;
-    double rate = machine_route(r->machine, from, to, &way) ? 1e300 : 0;
-    for (int k = 0; k < way.count && rate > 0; k++) {
-        double left = r->left[2 * way.link[k] + way.back[k]];
+    Route implementation;
+    double rate = machine_route(r->machine, from, to, &implementation) ? 1e300 : 0;
+    for (int k = 0; k < implementation.count && rate > 0; k++) {
+        double left = r->left[2 * implementation.link[k] + implementation.back[k]];
         rate = left < rate ? left : rate;
     }
     return rate;
@@ -83,11 +83,11 @@ static double take_order(Ring *r, double *rates)
     int links = 2 * r->machine->link_count;
     memset(r->load, 0, (size_t)links * sizeof *r->load);
     for (int i = 0; i < r->count; i++) {
-        Route way;
-        if (!machine_route(r->machine, r->order[i], r->order[(i + 1) % r->count], &way))
+        Route implementation;
+        if (!machine_route(r->machine, r->order[i], r->order[(i + 1) % r->count], &implementation))
             return 0;
-        for (int k = 0; k < way.count; k++)
-            r->load[2 * way.link[k] + way.back[k]]++;
+        for (int k = 0; k < implementation.count; k++)
+            r->load[2 * implementation.link[k] + implementation.back[k]]++;
     }
     double rate = 1e300;
     for (int i = 0; i < links; i++)
@@ -142,9 +142,9 @@ static double ring_rate(const Machine *m, int count, double *latency_us, double 
         first = k == 0 ? more : first;
         rate += more;
         for (int i = 0; i < count && k == 0; i++) {
-            Route way;
-            machine_route(m, r.order[i], r.order[(i + 1) % count], &way);
-            *latency_us = way.latency_us > *latency_us ? way.latency_us : *latency_us;
+            Route implementation;
+            machine_route(m, r.order[i], r.order[(i + 1) % count], &implementation);
+            *latency_us = implementation.latency_us > *latency_us ? implementation.latency_us : *latency_us;
         }
     }
     memory_use(outer);
@@ -171,9 +171,9 @@ static double switch_rate(const Machine *m, int count, double *latency_us)
 }
 
 /* microseconds for B bytes: us + B x each */
-typedef struct Line { double us, each; } Line;
+typedef struct CostLine { double us, each; } CostLine;
 
-static Line line_of(double of_none, double of_bytes, double bytes) { return (Line){of_none, (of_bytes - of_none) / bytes}; }
+static CostLine line_of(double of_none, double of_bytes, double bytes) { return (CostLine){of_none, (of_bytes - of_none) / bytes}; }
 
 static bool adds_up(Collect what) { return what == COLLECT_ALL_REDUCE || what == COLLECT_REDUCE_SCATTER; }
 
@@ -218,15 +218,15 @@ static double by_copies_us(const Machine *m, Collect what, double bytes, int n, 
 }
 
 /* Lists the copies of a round of B bytes; all rounds of a ring move equally much. */
-static int round_copies(int way, double bytes, int n, int round, Transfer *all, bool *adds)
+static int round_copies(int implementation, double bytes, int n, int round, Transfer *all, bool *adds)
 {
     enum { PARTS = 1 << 20 }; /* of B: a ring's chunks are whole numbers of these */
     int count = 0;
     for (int d = 0; d < n; d++) {
-        mgpu_turn r = mgpu_round_of(way, n, d, round, PARTS, 1);
+        mgpu_round_step r = mgpu_round_of(implementation, n, d, round, PARTS, 1);
         if (r.from < 0)
             continue;
-        all[count++] = (Transfer){r.from, d, bytes * (way == MGPU_WAY_RING ? 1.0 / n : 1)};
+        all[count++] = (Transfer){r.from, d, bytes * (implementation == MGPU_IMPLEMENTATION_RING ? 1.0 / n : 1)};
         *adds = r.adds;
     }
     return count;
@@ -235,11 +235,11 @@ static int round_copies(int way, double bytes, int n, int round, Transfer *all, 
 static double rounds_us(const Machine *m, Method method, double bytes, int n, Transfer *all)
 {
     const Device *d = &m->devices[0];
-    int way = ROUNDS[method], rounds = mgpu_round_count(way, n);
-    bool same = way == MGPU_WAY_RING, adds = false;
+    int implementation = ROUNDS[method], rounds = mgpu_round_count(implementation, n);
+    bool same = implementation == MGPU_IMPLEMENTATION_RING, adds = false;
     double us = 0;
     for (int k = 0; k < (same ? 1 : rounds); k++) {
-        int count = round_copies(way, bytes, n, k, all, &adds);
+        int count = round_copies(implementation, bytes, n, k, all, &adds);
         us += (same ? rounds : 1) * (d->event_us.value + cost_transfers(m, all, count).us / SHARE[method]);
         if (adds)
             us += (same ? n - 1 : 1) * (d->launch_us.value + 3 * all[0].bytes / d->bandwidth.value * 1e6);
@@ -247,7 +247,7 @@ static double rounds_us(const Machine *m, Method method, double bytes, int n, Tr
     return us;
 }
 
-static bool reach_each_other(const Machine *m, int n)
+static bool have_peer_access(const Machine *m, int n)
 {
     for (int i = 0; i < n * n; i++) {
         Route r;
@@ -280,12 +280,12 @@ static void add_transfers(const Machine *m, const Transfer *all, int count, doub
 }
 
 /* Adds what all rounds move over each link, per byte. */
-static void add_rounds(const Machine *m, int way, int n, Transfer *all, double *of_link)
+static void add_rounds(const Machine *m, int implementation, int n, Transfer *all, double *of_link)
 {
-    int rounds = mgpu_round_count(way, n);
-    bool same = way == MGPU_WAY_RING, adds;
+    int rounds = mgpu_round_count(implementation, n);
+    bool same = implementation == MGPU_IMPLEMENTATION_RING, adds;
     for (int k = 0; k < (same ? 1 : rounds); k++)
-        add_transfers(m, all, round_copies(way, 1, n, k, all, &adds), same ? rounds : 1, of_link);
+        add_transfers(m, all, round_copies(implementation, 1, n, k, all, &adds), same ? rounds : 1, of_link);
 }
 
 Members members_of(const Machine *m, Processor p, int nodes, int devices)
@@ -296,14 +296,14 @@ Members members_of(const Machine *m, Processor p, int nodes, int devices)
         find_network(&g);
     if (p == PROCESSOR_HOST || n < 2)
         return g;
-    g.reach = reach_each_other(m, n);
+    g.peer_access = have_peer_access(m, n);
     g.route_us = latency_between(m, n);
     double *rates = NEW_ARRAY(double, 2 * m->link_count), *loads[2] = {NEW_ARRAY(double, 2 * m->link_count), NEW_ARRAY(double, 2 * m->link_count)};
     g.ring_load = rates;
     for (int what = 0; what < COLLECTS; what++)
         g.copy_load[what] = loads[what == COLLECT_BROADCAST];
     for (int k = 0; k < METHODS; k++)
-        g.round_load[k] = ROUNDS[k] != MGPU_WAY_AUTO ? NEW_ARRAY(double, 2 * m->link_count) : NULL;
+        g.round_load[k] = ROUNDS[k] != MGPU_IMPLEMENTATION_AUTO ? NEW_ARRAY(double, 2 * m->link_count) : NULL;
     Memory *own = memory_new(), *outer = memory_use(own);
     g.ring = ring_rate(m, n, &g.ring_us, rates);
     for (int i = 0; i < 2 * m->link_count && g.ring > 0; i++)
@@ -312,16 +312,16 @@ Members members_of(const Machine *m, Processor p, int nodes, int devices)
     Transfer *all = NEW_ARRAY(Transfer, n * n);
     const double BYTES = 1e9;
     for (int what = 0; what < COLLECTS; what++) {
-        Line host = line_of(through_host_us(m, (Collect)what, 0, n, all), through_host_us(m, (Collect)what, BYTES, n, all), BYTES);
-        Line copy = line_of(by_copies_us(m, (Collect)what, 0, n, all), by_copies_us(m, (Collect)what, BYTES, n, all), BYTES);
+        CostLine host = line_of(through_host_us(m, (Collect)what, 0, n, all), through_host_us(m, (Collect)what, BYTES, n, all), BYTES);
+        CostLine copy = line_of(by_copies_us(m, (Collect)what, 0, n, all), by_copies_us(m, (Collect)what, BYTES, n, all), BYTES);
         g.host_us[what] = host.us, g.host_each[what] = host.each;
         g.copy_us[what] = copy.us, g.copy_each[what] = copy.each;
     }
     for (int some = 0; some < 2; some++) /* all but broadcasts have the same copies */
         add_transfers(m, all, copies_of(some ? COLLECT_BROADCAST : COLLECT_ALL_REDUCE, 1, n, all), 1, loads[some]);
     for (int k = 0; k < METHODS; k++)
-        if (ROUNDS[k] != MGPU_WAY_AUTO) {
-            Line line = line_of(rounds_us(m, (Method)k, 0, n, all), rounds_us(m, (Method)k, BYTES, n, all), BYTES);
+        if (ROUNDS[k] != MGPU_IMPLEMENTATION_AUTO) {
+            CostLine line = line_of(rounds_us(m, (Method)k, 0, n, all), rounds_us(m, (Method)k, BYTES, n, all), BYTES);
             g.round_us[k] = line.us, g.round_each[k] = line.each;
             add_rounds(m, ROUNDS[k], n, all, g.round_load[k]);
         }
@@ -342,7 +342,7 @@ bool method_works(const Members *g, Method method)
     case METHOD_HOST: return host || (!alone && isfinite(g->host_each[COLLECT_ALL_REDUCE]));
     case METHOD_COPY: return !host && (alone || isfinite(g->copy_each[COLLECT_ALL_REDUCE]));
     case METHOD_SERVER: return host;
-    case METHOD_ONE_SHOT: return !host && !alone && g->reach && g->count <= g->machine->device_count;
+    case METHOD_ONE_SHOT: return !host && !alone && g->peer_access && g->count <= g->machine->device_count;
     case METHOD_COPY_RING:
     case METHOD_COPY_TREE:
     case METHOD_DEVICE: return host || (!alone && isfinite(g->round_each[method]));
@@ -368,10 +368,10 @@ static double host_bytes_sent(Collect what, Method method, int n)
 
 Cost cost_on_host(const Machine *m, Collect what, Method method, double bytes, int n)
 {
-    int way = ROUNDS[method];
-    bool rounds = way != MGPU_WAY_AUTO;
+    int implementation = ROUNDS[method];
+    bool rounds = implementation != MGPU_IMPLEMENTATION_AUTO;
     double touched = rounds ? 5.0 * (n - 1) : what == COLLECT_ALL_REDUCE ? 2.0 * n : n + 1;
-    double meeting = m->host.meeting_us.value * (rounds ? 1 + mgpu_round_count(way, n) / 2.0 : 1), moving = touched * bytes / m->host.bandwidth.value * 1e6;
+    double meeting = m->host.synchronize_us.value * (rounds ? 1 + mgpu_round_count(implementation, n) / 2.0 : 1), moving = touched * bytes / m->host.bandwidth.value * 1e6;
     double link = m->host.link.value > 0 ? host_bytes_sent(what, method, n) * bytes / m->host.link.value * 1e6 : 0;
     Cost c = {.us = meeting + (link > moving ? link : moving), .bound = link > moving ? BOUND_LINK : BOUND_MEMORY};
     c.bound = c.us < 2 * meeting ? BOUND_LATENCY : c.bound;
@@ -523,46 +523,46 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
     return memory;
 }
 
-static const unsigned OF_WAY[MGPU_WAYS] = {[MGPU_WAY_NCCL] =
+static const unsigned METHODS_OF[MGPU_IMPLEMENTATIONS] = {[MGPU_IMPLEMENTATION_NCCL] =
                                                1u << METHOD_RING | 1u << METHOD_TREE | 1u << METHOD_SWITCH | 1u << METHOD_LEVELS,
-                                           [MGPU_WAY_PEER] = 1u << METHOD_COPY,
-                                           [MGPU_WAY_COPY] = 1u << METHOD_COPY,
-                                           [MGPU_WAY_HOST] = 1u << METHOD_HOST,
-                                           [MGPU_WAY_SERVER] = 1u << METHOD_SERVER,
-                                           [MGPU_WAY_RING] = 1u << METHOD_COPY_RING,
-                                           [MGPU_WAY_TREE] = 1u << METHOD_COPY_TREE,
-                                           [MGPU_WAY_DEVICE] = 1u << METHOD_DEVICE,
-                                           [MGPU_WAY_ONE_SHOT] = 1u << METHOD_ONE_SHOT};
+                                           [MGPU_IMPLEMENTATION_PEER] = 1u << METHOD_COPY,
+                                           [MGPU_IMPLEMENTATION_COPY] = 1u << METHOD_COPY,
+                                           [MGPU_IMPLEMENTATION_HOST] = 1u << METHOD_HOST,
+                                           [MGPU_IMPLEMENTATION_SERVER] = 1u << METHOD_SERVER,
+                                           [MGPU_IMPLEMENTATION_RING] = 1u << METHOD_COPY_RING,
+                                           [MGPU_IMPLEMENTATION_TREE] = 1u << METHOD_COPY_TREE,
+                                           [MGPU_IMPLEMENTATION_DEVICE] = 1u << METHOD_DEVICE,
+                                           [MGPU_IMPLEMENTATION_ONE_SHOT] = 1u << METHOD_ONE_SHOT};
 
-unsigned methods_of_way(const Members *g, int way)
+unsigned methods_of_implementation(const Members *g, int implementation)
 {
     unsigned work = 0;
     for (int k = 0; k < METHODS; k++)
         work |= (unsigned)method_works(g, (Method)k) << k;
-    if (way == MGPU_WAY_SERVER && g->processor != PROCESSOR_HOST)
-        way = MGPU_WAY_HOST;
-    if (way != MGPU_WAY_AUTO)
-        return OF_WAY[way] & work;
-    for (int w = MGPU_WAY_NCCL; w > MGPU_WAY_AUTO; w--)
-        if (OF_WAY[w] & work)
-            return OF_WAY[w] & work;
+    if (implementation == MGPU_IMPLEMENTATION_SERVER && g->processor != PROCESSOR_HOST)
+        implementation = MGPU_IMPLEMENTATION_HOST;
+    if (implementation != MGPU_IMPLEMENTATION_AUTO)
+        return METHODS_OF[implementation] & work;
+    for (int w = MGPU_IMPLEMENTATION_NCCL; w > MGPU_IMPLEMENTATION_AUTO; w--)
+        if (METHODS_OF[w] & work)
+            return METHODS_OF[w] & work;
     return work;
 }
 
-unsigned methods_beside(const Members *g)
+unsigned methods_of_small_transfers(const Members *g)
 {
-    return methods_of_way(g, MGPU_WAY_PEER) | methods_of_way(g, MGPU_WAY_COPY) | methods_of_way(g, MGPU_WAY_HOST);
+    return methods_of_implementation(g, MGPU_IMPLEMENTATION_PEER) | methods_of_implementation(g, MGPU_IMPLEMENTATION_COPY) | methods_of_implementation(g, MGPU_IMPLEMENTATION_HOST);
 }
 
-int way_of_method(const Members *g, Method method)
+int implementation_of_method(const Members *g, Method method)
 {
-    if (ROUNDS[method] != MGPU_WAY_AUTO)
+    if (ROUNDS[method] != MGPU_IMPLEMENTATION_AUTO)
         return ROUNDS[method];
     if (method == METHOD_SERVER)
-        return MGPU_WAY_SERVER;
+        return MGPU_IMPLEMENTATION_SERVER;
     if (method == METHOD_ONE_SHOT)
-        return MGPU_WAY_ONE_SHOT;
-    return method == METHOD_HOST ? MGPU_WAY_HOST : method != METHOD_COPY ? MGPU_WAY_NCCL : g->reach ? MGPU_WAY_PEER : MGPU_WAY_COPY;
+        return MGPU_IMPLEMENTATION_ONE_SHOT;
+    return method == METHOD_HOST ? MGPU_IMPLEMENTATION_HOST : method != METHOD_COPY ? MGPU_IMPLEMENTATION_NCCL : g->peer_access ? MGPU_IMPLEMENTATION_PEER : MGPU_IMPLEMENTATION_COPY;
 }
 
 /* Returns the factor of the measurement with the nearest number of bytes; 1 if none is near. */

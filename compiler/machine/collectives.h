@@ -10,7 +10,7 @@ static inline double twice_for_all(Collect what) { return what == COLLECT_ALL_RE
  * (src/graph/tuning.cc, in NVIDIA/nccl, issue 1334). Published, not measured here. */
 static inline double library_us(const Device *d) { return d->launch_us.value > 6.6 ? d->launch_us.value : 6.6; }
 double units_taken(const Members *, Collect what, Method, double bytes,
-                   double us); /* units.c: Returns the fraction of each GPU's SMs that a transfer occupies; us: its time. */
+                   double us); /* transfer_sms.c: Returns the fraction of each GPU's SMs that a transfer occupies; us: its time. */
 double ring_share(void); /* fraction of the links' rates that a ring reaches with large messages */
 Cost cost_on_host(const Machine *, Collect what, Method method, double bytes, int devices);
 

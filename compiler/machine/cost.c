@@ -93,7 +93,7 @@ static Ground ground_of(const Fact *from, bool latency, bool share_measured)
 
 Ground cost_link_ground(const Machine *m, Processor p, bool latency)
 {
-    const Fact *from = latency ? &m->host.meeting_us : &m->host.bandwidth;
+    const Fact *from = latency ? &m->host.synchronize_us : &m->host.bandwidth;
     for (int i = 0; i < m->link_count && p == PROCESSOR_CUDA; i++)
         if (i == 0 || !from->measured)
             from = latency ? &m->links[i].latency_us : &m->links[i].rate[0];

@@ -114,7 +114,7 @@ typedef struct Members { /* the members of a collective, and what their links pr
     double in_switch, switch_us;
     const double *ring_load; /* by link and direction: fraction of a ring step's bytes that crosses it */
     const double *copy_load[COLLECTS]; /* likewise: bytes on it per byte, of all copies */
-    bool reach;             /* each GPU can access the memory of all others without the host */
+    bool peer_access;             /* each GPU can access the memory of all others without the host */
     unsigned methods;       /* that a plan may choose */
     unsigned gradients;     /* likewise, for sums of gradients; 0: the same */
     const TransferFactors *measured; /* of so many members; NULL: none were measured */
@@ -127,11 +127,11 @@ Members members_of(const Machine *, Processor, int nodes, int devices); /* devic
 static inline int members_each(const Members *g) { return g->count / g->nodes; }
 static inline Device member_device(const Members *g, int device) { return machine_device(g->machine, g->processor, device % members_each(g), members_each(g)); }
 bool method_works(const Members *, Method);
-/* Returns the methods, 1 << METHOD_..., by which a program may make transfers in a way (MGPU_WAY_...); 0: impossible on this
- * machine. AUTO: those of the first possible way. */
-unsigned methods_of_way(const Members *, int way);
-unsigned methods_beside(const Members *); /* of transfers that may run at the same time as another one: NCCL runs one at a time */
-int way_of_method(const Members *, Method);
+/* Returns the methods, 1 << METHOD_..., by which a program may make transfers by an implementation (MGPU_IMPLEMENTATION_...); 0:
+ * impossible on this machine. AUTO: those of the first possible one. */
+unsigned methods_of_implementation(const Members *, int implementation);
+unsigned methods_of_small_transfers(const Members *); /* of transfers that may run at the same time as another one: NCCL runs one at a time */
+int implementation_of_method(const Members *, Method);
 Cost cost_collective(const Members *, Collect, Method, double bytes);
 /* Adds the bytes of a node that cross each link and direction to [2 * link + back]; returns those that the host's memory reads
  * and writes. */

@@ -1,7 +1,7 @@
 /* machine.h: a machine: its devices, its host, the links between them. A stage that decides by cost gets one as parameter.
  *
  *   read.c     a machine file -> Machine; the format
- *   known.c    the machines that mgpuc knows by name: compiler/machine/files
+ *   named.c    the machines that mgpuc knows by name: compiler/machine/files
  *   route.c    the links of a transfer, and their rate
  *   classes.c  devices that differ only in their number: a thousand of them are planned like one
  *   cost.c     the time of a kernel, a transfer, an all-reduce (cost.h)
@@ -46,8 +46,8 @@ typedef struct Host {
     Fact matmul;        /* operations a second of a core in a large f32 matmul; 0: unknown */
     Fact barrier_us;    /* of a device's thread pool */
     Fact step_us;       /* time of a step besides its operations, on cores that compute: the threads synchronize */
-    Fact meeting_us;    /* time for host devices to synchronize in an all-reduce, while they compute */
-    Fact idle_meeting_us; /* the same while all of them wait; 0: the same */
+    Fact synchronize_us;    /* time for host devices to synchronize in an all-reduce, while they compute */
+    Fact idle_synchronize_us; /* the same while all of them wait; 0: the same */
     Fact link; /* bytes a second to and from each host device, if they are limited below the memory's rate (MGPU_LINK_GBPS) */
     Fact decode;        /* ImageNet pictures a second per core: decoded, cropped to 224 x 224 */
     Fact disk;          /* bytes a second */
@@ -73,14 +73,14 @@ typedef struct Machine {
     const struct Classes *classes;  /* of its GPUs; NULL: unknown */
 } Machine;
 
-/* ---- known.c: the chip for which kernels are tiled, on any machine: their text is the same for all machines of a kind */
+/* ---- named.c: the chip for which kernels are tiled, on any machine: their text is the same for all machines of a kind */
 typedef struct Chip {
     int units;              /* SMs, over which large matmuls are split */
     int64_t shared_bytes;   /* shared memory of a block */
     struct { int f64, f32, tf32, half; } multiply_adds; /* per unit and cycle; tf32 and half: of its matrix units */
     int64_t first_cache_bytes, cache_bytes; /* of a core: L1 and L2 */
     /* of element-wise loops that one thread completes before other threads have begun: less is not divided */
-    int alone_iterations;
+    int one_thread_iterations;
     int part_iterations;    /* least part of a thread, if work is divided */
 } Chip;
 extern const Chip CHIP[PROCESSORS];
@@ -92,7 +92,7 @@ enum { MOST_DEVICES = 1024, /* of a node, and of a program */
 /* ---- read.c: reports errors by error_at */
 Machine *machine_read(const char *file, const char *text, size_t length);
 
-/* ---- known.c */
+/* ---- named.c */
 typedef struct MachineFile { const char *name, *text; } MachineFile;
 extern const MachineFile MACHINE_FILES[]; /* the last one's name is NULL */
 const MachineFile *machine_file(const char *name); /* NULL: none has this name */

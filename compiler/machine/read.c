@@ -24,16 +24,16 @@
 enum { MOST_WORDS = 64 };
 
 typedef struct Word { const char *text; int column; } Word;
-typedef struct Reader {
+typedef struct MachineReader {
     Source source;
     Machine *machine;
     Word word[MOST_WORDS];
     int count, line;
     int measured;               /* date of this line's numbers */
     bool counted;               /* `devices` has been read */
-} Reader;
+} MachineReader;
 
-static Place place_of(const Reader *r, int k)
+static Place place_of(const MachineReader *r, int k)
 {
     return (Place){.source = &r->source, .line = r->line, .column = r->word[k < r->count ? k : r->count - 1].column};
 }
@@ -44,29 +44,29 @@ static Place place_of(const Reader *r, int k)
         error_at(&at_, __VA_ARGS__);                                                                                   \
     } while (0)
 
-static const char *word(const Reader *r, int k, const char *example)
+static const char *word(const MachineReader *r, int k, const char *example)
 {
     if (k >= r->count)
         WRONG(r, k, "this fact is not complete; an example of a whole one: %s", example);
     return r->word[k].text;
 }
 
-static bool is(const Reader *r, int k, const char *text) { return k < r->count && strcmp(r->word[k].text, text) == 0; }
+static bool is(const MachineReader *r, int k, const char *text) { return k < r->count && strcmp(r->word[k].text, text) == 0; }
 
-static void end(const Reader *r, int count)
+static void end(const MachineReader *r, int count)
 {
     if (r->count > count)
         WRONG(r, count, "'%s' is one word too many; a remark begins with #", r->word[count].text);
 }
 
 /* ---- numbers */
-typedef enum Unit { UNIT_BYTES, UNIT_RATE, UNIT_TIME, UNIT_FLOPS, UNIT_EACH } Unit;
+typedef enum FactUnit { UNIT_BYTES, UNIT_RATE, UNIT_TIME, UNIT_FLOPS, UNIT_EACH } FactUnit;
 static const struct { const char *text, *example; double factor; } UNITS[] = {
     [UNIT_BYTES] = {"B", "80GiB", 1}, [UNIT_RATE] = {"B/s", "25GB/s", 1}, [UNIT_TIME] = {"s", "2us", 1e6},
     [UNIT_FLOPS] = {"FLOP/s", "67TFLOP/s", 1}, [UNIT_EACH] = {"/s", "500/s", 1},
 };
 
-static Fact amount(const Reader *r, int k, Unit unit, const char *example)
+static Fact amount(const MachineReader *r, int k, FactUnit unit, const char *example)
 {
     const char *text = word(r, k, example);
     char *at;
@@ -80,7 +80,7 @@ static Fact amount(const Reader *r, int k, Unit unit, const char *example)
     return (Fact){v, r->measured};
 }
 
-static int whole(const Reader *r, int k, int least, int most, const char *example)
+static int whole(const MachineReader *r, int k, int least, int most, const char *example)
 {
     const char *text = word(r, k, example);
     char *at;
@@ -90,7 +90,7 @@ static int whole(const Reader *r, int k, int least, int most, const char *exampl
     return (int)v;
 }
 
-static Dtype dtype(const Reader *r, int k, const char *example)
+static Dtype dtype(const MachineReader *r, int k, const char *example)
 {
     Dtype t;
     if (!dtype_by_name(word(r, k, example), &t) || t == BOOL)
@@ -109,7 +109,7 @@ static int day_of(const char *text)
 }
 
 /* Reads the words at the end that give the source of the numbers. */
-static void read_origin(Reader *r)
+static void read_origin(MachineReader *r)
 {
     r->measured = 0;
     if (r->count > 1 && is(r, r->count - 1, "nominal")) {
@@ -140,7 +140,7 @@ static bool read_range(const char *text, int *first, int *last)
     return true;
 }
 
-static bool find_devices(const Reader *r, int k, const char *example, int *first, int *last)
+static bool find_devices(const MachineReader *r, int k, const char *example, int *first, int *last)
 {
     const char *text = word(r, k, example);
     if (strcmp(text, "*") == 0) {
@@ -157,13 +157,13 @@ static bool find_devices(const Reader *r, int k, const char *example, int *first
     return true;
 }
 
-static void devices_of(const Reader *r, int k, const char *example, int *first, int *last)
+static void devices_of(const MachineReader *r, int k, const char *example, int *first, int *last)
 {
     if (!find_devices(r, k, example, first, last))
         WRONG(r, k, "'%s' is not a device: write a number, 0-3, or * for all", r->word[k].text);
 }
 
-static void end_of(const Reader *r, int k, const char *example, int *first, int *last)
+static void end_of(const MachineReader *r, int k, const char *example, int *first, int *last)
 {
     const Machine *m = r->machine;
     if (find_devices(r, k, example, first, last))
@@ -183,7 +183,7 @@ static void end_of(const Reader *r, int k, const char *example, int *first, int 
 }
 
 /* Returns the rest of the line as one text. */
-static const char *rest(const Reader *r, int k, const char *example)
+static const char *rest(const MachineReader *r, int k, const char *example)
 {
     Text t = {0};
     word(r, k, example);
@@ -193,9 +193,9 @@ static const char *rest(const Reader *r, int k, const char *example)
 }
 
 /* ---- facts */
-static void read_machine(Reader *r) { r->machine->name = rest(r, 1, "machine DGX-1"); }
+static void read_machine(MachineReader *r) { r->machine->name = rest(r, 1, "machine DGX-1"); }
 
-static void read_devices(Reader *r)
+static void read_devices(MachineReader *r)
 {
     Machine *m = r->machine;
     if (r->counted || m->switch_count || m->link_count)
@@ -208,7 +208,7 @@ static void read_devices(Reader *r)
     r->counted = true;
 }
 
-static void read_nodes(Reader *r)
+static void read_nodes(MachineReader *r)
 {
     Machine *m = r->machine;
     if (machine_network(m) >= 0)
@@ -218,7 +218,7 @@ static void read_nodes(Reader *r)
     APPEND(m->switches, m->switch_count, ((Switch){NETWORK, false}));
 }
 
-static void read_switch(Reader *r)
+static void read_switch(MachineReader *r)
 {
     static const char example[] = "switch nvswitch adds";
     Machine *m = r->machine;
@@ -250,7 +250,7 @@ static void set_link(Machine *m, int from, int to, Fact rate, Fact latency)
     APPEND(m->links, m->link_count, ((Link){{from, to}, {rate, rate}, latency}));
 }
 
-static void read_link(Reader *r)
+static void read_link(MachineReader *r)
 {
     static const char example[] = "link 0 1 25GB/s 2us";
     int first[2], last[2];
@@ -270,16 +270,16 @@ static void read_link(Reader *r)
                 set_link(r->machine, a, b, rate, latency);
 }
 
-static void read_host(Reader *r)
+static void read_host(MachineReader *r)
 {
-    static const struct { const char *name; Unit unit; size_t at; const char *example; } PARTS[] = {
+    static const struct { const char *name; FactUnit unit; size_t at; const char *example; } PARTS[] = {
         {"memory", UNIT_BYTES, offsetof(Host, memory), "host memory 64GiB"},
         {"bandwidth", UNIT_RATE, offsetof(Host, bandwidth), "host bandwidth 200GB/s"},
         {"barrier", UNIT_TIME, offsetof(Host, barrier_us), "host barrier 2us"},
         {"step", UNIT_TIME, offsetof(Host, step_us), "host step 60us"},
-        {"meeting", UNIT_TIME, offsetof(Host, meeting_us), "host meeting 10us"},
+        {"meeting", UNIT_TIME, offsetof(Host, synchronize_us), "host meeting 10us"},
         {"matmul", UNIT_FLOPS, offsetof(Host, matmul), "host matmul 60GFLOP/s"},
-        {"idle-meeting", UNIT_TIME, offsetof(Host, idle_meeting_us), "host idle-meeting 10us"},
+        {"idle-meeting", UNIT_TIME, offsetof(Host, idle_synchronize_us), "host idle-meeting 10us"},
         {"link", UNIT_RATE, offsetof(Host, link), "host link 1GB/s"},
         {"decode", UNIT_EACH, offsetof(Host, decode), "host decode 500/s"},
         {"disk", UNIT_RATE, offsetof(Host, disk), "host disk 2GB/s"},
@@ -318,9 +318,9 @@ static void read_host(Reader *r)
           what, did_you_mean(what, names, COUNT(names)));
 }
 
-static void set_name(Reader *r, Device *d) { d->name = rest(r, 2, "name * NVIDIA H100"); }
+static void set_name(MachineReader *r, Device *d) { d->name = rest(r, 2, "name * NVIDIA H100"); }
 
-static void set_capability(Reader *r, Device *d)
+static void set_capability(MachineReader *r, Device *d)
 {
     int major, minor, length = -1;
     const char *text = word(r, 2, "capability * 9.0");
@@ -330,39 +330,39 @@ static void set_capability(Reader *r, Device *d)
     end(r, 3);
 }
 
-static void set_units(Reader *r, Device *d)
+static void set_units(MachineReader *r, Device *d)
 {
     d->units = (Fact){whole(r, 2, 1, 1 << 20, "multiprocessors * 132"), r->measured};
     end(r, 3);
 }
 
-static void set_memory(Reader *r, Device *d) { d->memory = amount(r, 2, UNIT_BYTES, "memory * 80GiB"); end(r, 3); }
-static void set_bandwidth(Reader *r, Device *d) { d->bandwidth = amount(r, 2, UNIT_RATE, "bandwidth * 3350GB/s"); end(r, 3); }
-static void set_launch(Reader *r, Device *d) { d->launch_us = amount(r, 2, UNIT_TIME, "launch * 2us"); end(r, 3); }
-static void set_event(Reader *r, Device *d) { d->event_us = amount(r, 2, UNIT_TIME, "event * 1us"); end(r, 3); }
+static void set_memory(MachineReader *r, Device *d) { d->memory = amount(r, 2, UNIT_BYTES, "memory * 80GiB"); end(r, 3); }
+static void set_bandwidth(MachineReader *r, Device *d) { d->bandwidth = amount(r, 2, UNIT_RATE, "bandwidth * 3350GB/s"); end(r, 3); }
+static void set_launch(MachineReader *r, Device *d) { d->launch_us = amount(r, 2, UNIT_TIME, "launch * 2us"); end(r, 3); }
+static void set_event(MachineReader *r, Device *d) { d->event_us = amount(r, 2, UNIT_TIME, "event * 1us"); end(r, 3); }
 
-static void set_arithmetic(Reader *r, Device *d)
+static void set_arithmetic(MachineReader *r, Device *d)
 {
     Dtype t = dtype(r, 2, "arithmetic * f32 67TFLOP/s");
     d->plain[t] = amount(r, 3, UNIT_FLOPS, "arithmetic * f32 67TFLOP/s");
     end(r, 4);
 }
 
-static void set_matrix(Reader *r, Device *d)
+static void set_matrix(MachineReader *r, Device *d)
 {
     Dtype t = dtype(r, 2, "matrix * bf16 989TFLOP/s");
     d->matrix[t] = amount(r, 3, UNIT_FLOPS, "matrix * bf16 989TFLOP/s");
     end(r, 4);
 }
 
-static void set_matmul(Reader *r, Device *d)
+static void set_matmul(MachineReader *r, Device *d)
 {
     Dtype t = dtype(r, 2, "matmul * bf16 600TFLOP/s");
     d->large[t] = amount(r, 3, UNIT_FLOPS, "matmul * bf16 600TFLOP/s");
     end(r, 4);
 }
 
-static const struct { const char *name; void (*read)(Reader *); void (*set)(Reader *, Device *); } FACTS[] = {
+static const struct { const char *name; void (*read)(MachineReader *); void (*set)(MachineReader *, Device *); } FACTS[] = {
     {"machine", read_machine, NULL}, {"devices", read_devices, NULL}, {"nodes", read_nodes, NULL}, {"switch", read_switch, NULL}, {"link", read_link, NULL},
     {"host", read_host, NULL}, {"name", NULL, set_name}, {"capability", NULL, set_capability}, {"multiprocessors", NULL, set_units},
     {"memory", NULL, set_memory}, {"bandwidth", NULL, set_bandwidth}, {"launch", NULL, set_launch}, {"event", NULL, set_event},
@@ -371,7 +371,7 @@ static const struct { const char *name; void (*read)(Reader *); void (*set)(Read
 static const char *const VIRTUAL[] = {"bus", "shared", "seed", "order", "delay", "driver", "epilogue", "biases", "ptx", "nccl", "patience", "truth",
                                       "fail", "lost", "forget", "hang", "deadline", "corrupt", "turns"};
 
-static void read_fact(Reader *r)
+static void read_fact(MachineReader *r)
 {
     const char *names[COUNT(FACTS)];
     for (int i = 0; i < COUNT(VIRTUAL); i++)
@@ -397,7 +397,7 @@ static void read_fact(Reader *r)
 }
 
 /* ---- lines */
-static void split_line(Reader *r, const char *begin, const char *line_end)
+static void split_line(MachineReader *r, const char *begin, const char *line_end)
 {
     r->count = 0;
     for (const char *at = begin;;) {
@@ -443,7 +443,7 @@ static void check_network(const Machine *m, const char *file)
 
 Machine *machine_read(const char *file, const char *text, size_t length)
 {
-    Reader r = {.source = {.file = file, .text = text, .length = length}, .machine = NEW(Machine)};
+    MachineReader r = {.source = {.file = file, .text = text, .length = length}, .machine = NEW(Machine)};
     r.machine->name = file;
     r.machine->nodes = 1;
     for (const char *at = text, *stop = text + length; at < stop; at++) {

@@ -33,7 +33,7 @@ static double rate_of(const Machine *m, int link, bool back) { return m->links[l
 typedef struct Reached { int hops, link; bool back; double rate; } Reached; /* hops -1: not yet */
 
 /* Visits ends in rounds of one more link; of routes with equally many links to an end, the one with the highest rate is kept. */
-static bool search_way(const Machine *m, int from, int to, Reached *reached, Route *r)
+static bool search_path(const Machine *m, int from, int to, Reached *reached, Route *r)
 {
     int last = from;
     for (int e = 0; e < end_count(m); e++)
@@ -64,10 +64,10 @@ static bool search_way(const Machine *m, int from, int to, Reached *reached, Rou
     return last == from;
 }
 
-static bool find_way(const Machine *m, int from, int to, Route *r)
+static bool find_path(const Machine *m, int from, int to, Route *r)
 {
     Memory *own = memory_new(), *outer = memory_use(own); /* temporary memory, since there are as many routes as pairs of ends */
-    bool found = search_way(m, from, to, NEW_ARRAY(Reached, end_count(m)), r);
+    bool found = search_path(m, from, to, NEW_ARRAY(Reached, end_count(m)), r);
     memory_use(outer);
     memory_free(own);
     return found;
@@ -79,10 +79,10 @@ bool find_route(const Machine *m, int from, int to, Route *r)
 {
     Route up, down;
     *r = (Route){.rate = 1e300};
-    if (from == to || find_way(m, from, to, r))
+    if (from == to || find_path(m, from, to, r))
         return true;
     int host = machine_host(m);
-    if (from == host || to == host || !find_way(m, from, host, &up) || !find_way(m, host, to, &down) || up.count + down.count > MOST_HOPS)
+    if (from == host || to == host || !find_path(m, from, host, &up) || !find_path(m, host, to, &down) || up.count + down.count > MOST_HOPS)
         return false;
     *r = up;
     for (int k = 0; k < down.count; k++) {

@@ -19,7 +19,7 @@
 
 typedef struct Cut { /* a REDUCE */
     Node *reduce;
-    bool ahead;         /* needed within forward or backward */
+    bool needed_early;         /* needed within forward or backward */
     int variable;
 } Cut;
 
@@ -72,7 +72,7 @@ static const Node *sum_too_early(const Splitter *s)
         late[i] = (n->op == OP_VARIABLE && !state) || op_reduces(n->op);
         for (int k = 0; k < n->inputs; k++)
             late[i] = late[i] || late[n->in[k]->id];
-        if (s->cut_of[i] && s->cuts[s->cut_of[i] - 1].ahead && late[n->in[0]->id])
+        if (s->cut_of[i] && s->cuts[s->cut_of[i] - 1].needed_early && late[n->in[0]->id])
             found = n;
     }
     return found;
@@ -83,7 +83,7 @@ static void add_accumulators(Splitter *s)
     for (int c = 0; c < s->cut_count; c++) {
         const Node *p = s->cuts[c].reduce->in[0];
         Variable v = {.kind = ACCUMULATOR, .dtype = p->dtype, .shape = p->shape, .partial = true, .owner = -1, .at = p->at};
-        v.name = format("%s.%d", s->cuts[c].ahead ? "prologue" : "accumulate", c);
+        v.name = format("%s.%d", s->cuts[c].needed_early ? "prologue" : "accumulate", c);
         for (int i = 0; i < MAX_RANK; i++)
             v.order[i] = i;
         s->cuts[c].variable = s->model->variable_count;
@@ -117,7 +117,7 @@ static Node *accumulated(Graph *g, const Cut *cut, Node *p)
 {
     int variable = cut->variable;
     bool moments = cut->reduce->op == OP_REDUCE_MOMENTS;
-    stand_at(g, p);
+    set_position(g, p);
     Node *acc = with_type(graph_variable(g, variable), PARTIAL);
     Node *micro = with_type(graph_run(g, RUN_MICRO, 0), REPLICATED), *zero = with_type(graph_weak(g, 0), REPLICATED);
     Node *first = with_type(graph_binary(g, OP_EQ, micro, zero), REPLICATED);
@@ -137,7 +137,7 @@ static Graph *make_prologue(const Splitter *s)
     Graph *g = graph_new(s->model, "prologue", NULL);
     bool *needed = NEW_ARRAY(bool, train->node_count), any = false;
     for (int c = 0; c < s->cut_count; c++)
-        if (s->cuts[c].ahead)
+        if (s->cuts[c].needed_early)
             any = needed[s->cuts[c].reduce->in[0]->id] = true;
     if (!any)
         return NULL;
@@ -146,7 +146,7 @@ static Graph *make_prologue(const Splitter *s)
         if (needed[i])
             copy_typed(g, train->nodes[i]);
     for (int c = 0; c < s->cut_count; c++)
-        if (s->cuts[c].ahead) {
+        if (s->cuts[c].needed_early) {
             Node *sum = accumulated(g, &s->cuts[c], s->cuts[c].reduce->in[0]->mapped);
             graph_result(g, ROLE_UPDATE, s->model->variables[s->cuts[c].variable].name, s->cuts[c].variable, sum, NULL);
         }
@@ -156,7 +156,7 @@ static Graph *make_prologue(const Splitter *s)
 /* Returns what the prologue has summed, reduced. */
 static Node *denominator(Graph *g, const Cut *cut)
 {
-    stand_at(g, cut->reduce);
+    set_position(g, cut->reduce);
     Node *acc = with_type(graph_variable(g, cut->variable), PARTIAL);
     return with_type(NODE(g, cut->reduce->op, NULL, 0, NULL, acc), REPLICATED);
 }
@@ -172,7 +172,7 @@ static Graph *make_accumulate(const Splitter *s)
     Graph *g = graph_new(s->model, "accumulate", NULL);
     bool *needed = NEW_ARRAY(bool, train->node_count);
     for (int c = 0; c < s->cut_count; c++)
-        if (!s->cuts[c].ahead)
+        if (!s->cuts[c].needed_early)
             needed[s->cuts[c].reduce->in[0]->id] = true;
     for (int i = 0; i < train->result_count; i++)
         if (is_partial_update(s->model, &train->results[i]))
@@ -185,12 +185,12 @@ static Graph *make_accumulate(const Splitter *s)
         if (!needed[i])
             continue;
         if (s->cut_of[i])
-            become(n, denominator(g, &s->cuts[s->cut_of[i] - 1]));
+            map_node(n, denominator(g, &s->cuts[s->cut_of[i] - 1]));
         else
             copy_typed(g, n);
     }
     for (int c = 0; c < s->cut_count; c++)
-        if (!s->cuts[c].ahead) {
+        if (!s->cuts[c].needed_early) {
             Node *sum = accumulated(g, &s->cuts[c], s->cuts[c].reduce->in[0]->mapped);
             graph_result(g, ROLE_UPDATE, s->model->variables[s->cuts[c].variable].name, s->cuts[c].variable, sum, NULL);
         }
@@ -215,12 +215,12 @@ static Graph *make_last(const Splitter *s)
             continue;
         }
         const Cut *cut = &s->cuts[s->cut_of[i] - 1];
-        if (cut->ahead) {
-            become(n, denominator(g, cut));
+        if (cut->needed_early) {
+            map_node(n, denominator(g, cut));
         } else {
             Node *sum = accumulated(g, cut, n->in[0]->mapped);
-            stand_at(g, n);
-            become(n, with_type(NODE(g, n->op, NULL, 0, NULL, sum), REPLICATED));
+            set_position(g, n);
+            map_node(n, with_type(NODE(g, n->op, NULL, 0, NULL, sum), REPLICATED));
         }
     }
     graph_copy_results(g, train);

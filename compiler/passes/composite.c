@@ -577,14 +577,14 @@ static Graph *replace_composites(Graph *g, bool bodies, int64_t least)
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i];
         if (n->op == OP_RESULT && results[n->in[0]->id]) {
-            become(n, results[n->in[0]->id][n->ints[0]]);
+            map_node(n, results[n->in[0]->id][n->ints[0]]);
             continue;
         }
         if (!is_wanted(n, least)) {
             n->mapped = graph_copy_node(target, n);
             continue;
         }
-        stand_at(target, n);
+        set_position(target, n);
         Node **inputs = mapped_inputs(n);
         results[i] = NEW_ARRAY(Node *, result_count(n->body));
         if (bodies || !composite_expand(target, n, inputs, results[i]))

@@ -60,7 +60,7 @@ static Node *cache(Decoding *d, const Node *n, Node *row, int axis)
     Shape column = {.rank = n->shape.rank};
     for (int i = 0; i < column.rank; i++)
         column.extent[i] = i == axis ? n->shape.extent[axis] : 1;
-    stand_at(g, n);
+    set_position(g, n);
     Node *before = decode_state(d, n, n->shape, row->dtype, &variable);
     Node *here = graph_binary(g, OP_EQ, graph_arange(g, n->shape.extent[axis]), d->place);
     here = graph_broadcast(g, graph_reshape(g, here, column), n->shape);
@@ -98,7 +98,7 @@ Node *decode_whole(Decoding *d, Node *n)
     Node **in = NEW_ARRAY(Node *, n->inputs);
     for (int k = 0; k < n->inputs; k++)
         in[k] = decode_whole(d, n->in[k]);
-    stand_at(d->to, n);
+    set_position(d->to, n);
     return *known = graph_rebuild(d->to, n, in);
 }
 
@@ -110,7 +110,7 @@ Node *decode_row(Decoding *d, Node *n, int axis)
     Node *row = decode_row_by_rule(d, n, axis);
     if (!row) {
         Node *all = decode_whole(d, n);
-        stand_at(d->to, n);
+        set_position(d->to, n);
         row = NODE(d->to, OP_GATHER, &(int64_t){axis}, 1, NULL, all, d->place);
     }
     if (!row->name)
@@ -199,7 +199,7 @@ Graph *derive_decode(Graph *predict)
     d.token = hidden_input(d.to, MGPU_DECODE_TOKEN);
     d.place = hidden_input(d.to, MGPU_DECODE_PLACE);
     Node *row = decode_row(&d, output->value, 0);
-    stand_at(d.to, output->value);
+    set_position(d.to, output->value);
     int variable = add_variable(&d, output->value, MGPU_DECODE_ROW, SHAPE(m->inputs[token].classes), row->dtype);
     decode_keep(&d, variable, graph_reshape(d.to, row, SHAPE(m->inputs[token].classes)));
     return d.to;

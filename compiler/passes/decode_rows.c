@@ -19,7 +19,7 @@ static Node *remade(Decoding *d, const Node *n, Node **in, const int64_t *ints)
 {
     Node like = *n;
     like.ints = (int64_t *)(uintptr_t)ints;
-    stand_at(d->to, n);
+    set_position(d->to, n);
     return graph_rebuild(d->to, &like, in);
 }
 
@@ -130,7 +130,7 @@ static Node *rows_of_concat(Decoding *d, Node *n, int axis, Node *index)
     int64_t place = 0;
     for (int k = 0; k < n->inputs; k++) {
         Node *own = rows_at(d, n->in[k], axis, shifted(d, index, 1, -place));
-        stand_at(d->to, n);
+        set_position(d->to, n);
         all = all ? graph_binary(d->to, own->dtype == BOOL ? OP_OR : OP_ADD, all, own) : own;
         place += n->in[k]->shape.extent[axis];
     }
@@ -141,7 +141,7 @@ static Node *rows_of_slice(Decoding *d, Node *n, int axis, Node *index)
 {
     Graph *g = d->to;
     int r = n->shape.rank;
-    stand_at(g, n);
+    set_position(g, n);
     Node *none = graph_fill(g, -1, index->shape, I32), *count = graph_number(g, (double)n->shape.extent[axis], I32);
     Node *there = graph_binary(g, OP_LT, index, count), *begun = graph_binary(g, OP_LT, none, index);
     Node *inner =
@@ -165,7 +165,7 @@ static Node *rows_at(Decoding *d, Node *n, int axis, Node *index)
         return remade(d, n, &x, ints);
     }
     Node *all = decode_whole(d, n);
-    stand_at(d->to, n);
+    set_position(d->to, n);
     return NODE(d->to, OP_GATHER, &(int64_t){axis}, 1, NULL, all, index);
 }
 
@@ -184,7 +184,7 @@ static Node *by_rows(Decoding *d, Node *n, int axis, const int64_t *ints)
 static Node *row_of_leaf(Decoding *d, Node *n, int axis)
 {
     double value;
-    stand_at(d->to, n);
+    set_position(d->to, n);
     if (n->op == OP_INPUT)
         return graph_cast(d->to, d->token, n->dtype);
     if (n->op == OP_ARANGE)
@@ -208,7 +208,7 @@ static Node *row_of_view(Decoding *d, Node *n, int axis)
     if (n->op == OP_UNSLICE || n->op == OP_PAD || (n->op == OP_RESHAPE && b < 0))
         return NULL;
     Node *x = b >= 0 ? decode_row(d, n->in[0], b) : decode_whole(d, n->in[0]);
-    stand_at(d->to, n);
+    set_position(d->to, n);
     return n->op == OP_RESHAPE ? graph_reshape(d->to, x, shape) : graph_broadcast(d->to, x, shape);
 }
 
@@ -219,7 +219,7 @@ static Node *row_of_convolution(Decoding *d, Node *n, int axis)
         return NULL;
     int64_t size = n->in[1]->shape.extent[2 + axis], dilation = *convolve_int(n, CONVOLVE_DILATION, axis);
     Node *in[2], like = *n;
-    stand_at(d->to, n);
+    set_position(d->to, n);
     Node *first = graph_broadcast(d->to, shifted(d, d->place, 1, -*convolve_int(n, CONVOLVE_LOW, axis)), SHAPE(size));
     Node *index = graph_binary(d->to, OP_ADD, shifted(d, graph_arange(d->to, size), dilation, 0), first);
     in[0] = rows_at(d, n->in[0], axis, index);
@@ -235,7 +235,7 @@ static Node *row_of_sum(Decoding *d, Node *n)
     int variable;
     Shape shape = with_extent(n->shape, (int)n->ints[0], 1);
     Node *x = decode_row(d, n->in[0], (int)n->ints[0]);
-    stand_at(d->to, n);
+    set_position(d->to, n);
     Node *before = decode_state(d, n, shape, n->dtype, &variable);
     before = decode_select_first(d, graph_fill(d->to, 0, shape, n->dtype), before);
     Node *after = graph_binary(d->to, OP_ADD, before, x);
@@ -256,12 +256,12 @@ static Node **step_of_loop(Decoding *d, Node *scan)
             Node *x = decode_row(d, l.in[i], 0);
             in[i] = graph_reshape(d->to, x, shape_of(x->shape.rank - 1, x->shape.extent + 1));
         }
-        stand_at(d->to, scan);
+        set_position(d->to, scan);
         if (i < l.carries)
             in[i] = decode_select_first(d, in[i], decode_state(d, scan, in[i]->shape, in[i]->dtype, &variable[i]));
     }
     graph_inline(d->to, scan, in, results);
-    stand_at(d->to, scan);
+    set_position(d->to, scan);
     for (int i = 0; i < l.carries; i++)
         decode_keep(d, variable[i], results[i]);
     return results;
@@ -275,7 +275,7 @@ static Node *row_of_loop(Decoding *d, Node *n, int axis)
         return NULL;
     if (!d->steps[scan->id])
         d->steps[scan->id] = step_of_loop(d, scan);
-    stand_at(d->to, n);
+    set_position(d->to, n);
     return graph_reshape(d->to, d->steps[scan->id][n->ints[0]], with_extent(n->shape, 0, 1));
 }
 

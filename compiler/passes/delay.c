@@ -37,7 +37,7 @@ Graph *delay_gradients(Graph *train)
         if (r->role != ROLE_GRADIENT)
             continue;
         late[i] = add_accumulator(m, &m->variables[r->index], r->value);
-        stand_at(g, r->value);
+        set_position(g, r->value);
         before[i] = graph_variable(g, late[i]);
     }
     for (int i = 0; i < train->node_count; i++)

@@ -17,15 +17,15 @@
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
-typedef struct Event { /* an expanded composite */
+typedef struct ExpandedComposite { /* an expanded composite */
     int end;           /* number of nodes when it was expanded */
     Node *composite, **inputs, **results;
     int result_count;
-} Event;
+} ExpandedComposite;
 
 typedef struct Expansion {
     Graph *g;
-    Event *events;
+    ExpandedComposite *events;
     int event_count;
 } Expansion;
 
@@ -39,16 +39,16 @@ static void expand_nodes(Expansion *e, const Graph *from, Node **arguments)
         if (n->op == OP_ARG && arguments) {
             n->mapped = arguments[n->ints[0]];
         } else if (n->op == OP_RESULT && n->in[0]->op == OP_COMPOSITE) {
-            become(n, results_of[n->in[0]->id][n->ints[0]]);
+            map_node(n, results_of[n->in[0]->id][n->ints[0]]);
         } else if (n->op == OP_COMPOSITE) {
             const Graph *body = n->body;
             Node **inputs = mapped_inputs(n), **results = NEW_ARRAY(Node *, body->result_count);
             int count = 0;
-            stand_at(e->g, n);
+            set_position(e->g, n);
             if (composite_expand(e->g, n, inputs, results)) {
                 for (int k = 0; k < body->result_count; k++)
                     count += body->results[k].role == ROLE_RESULT;
-                Event event = {e->g->node_count, n, inputs, results, count};
+                ExpandedComposite event = {e->g->node_count, n, inputs, results, count};
                 APPEND(e->events, e->event_count, event);
             } else {
                 expand_nodes(e, body, inputs);
@@ -65,12 +65,12 @@ static void expand_nodes(Expansion *e, const Graph *from, Node **arguments)
 
 /* ---- losses */
 
-typedef struct Term {
+typedef struct LossTerm {
     const char *name;
     Node *value;       /* F64 [] */
     bool over_samples; /* value is a sum over samples: Partial */
     Node *at, *seed;   /* seed: the gradient of the loss at the node `at` */
-} Term;
+} LossTerm;
 
 static Node *sum_elements(Graph *g, Node *x)
 {
@@ -87,10 +87,10 @@ static Node *sum_in_double(Graph *g, Node *x, bool over_samples)
 
 static Node *fill_like(Graph *g, const Node *x, double value) { return graph_fill(g, value, x->shape, x->dtype); }
 
-static Term unweighted_term(Graph *g, Node *e)
+static LossTerm unweighted_term(Graph *g, Node *e)
 {
     double count = (double)shape_count(&e->shape);
-    Term t = {.over_samples = e->sharded};
+    LossTerm t = {.over_samples = e->sharded};
     if (count == 0) {
         t.value = graph_number(g, 0, F64);
         t.seed = fill_like(g, e, 0);
@@ -110,9 +110,9 @@ static Term unweighted_term(Graph *g, Node *e)
     return t;
 }
 
-static Term weighted_term(Graph *g, Node *e, Node *w)
+static LossTerm weighted_term(Graph *g, Node *e, Node *w)
 {
-    Term t = {.over_samples = e->sharded || w->sharded};
+    LossTerm t = {.over_samples = e->sharded || w->sharded};
     Node *zero = graph_number(g, 0, e->dtype);
     Shape shape = graph_binary(g, OP_MUL, graph_cast(g, w, e->dtype), e)->shape; /* of their product */
     while (w->op == OP_BROADCAST) /* `unused` shows along which axes it is the same */
@@ -145,21 +145,21 @@ static Node *scaled_seed(Graph *g, Node *seed)
     return seed;
 }
 
-static Term *make_terms(Graph *g, const Graph *train, int *count)
+static LossTerm *make_terms(Graph *g, const Graph *train, int *count)
 {
-    Term *terms = NULL;
+    LossTerm *terms = NULL;
     *count = 0;
     for (int i = 0; i < train->result_count; i++) {
         const Result *r = &train->results[i];
         if (r->role != ROLE_LOSS)
             continue;
-        stand_at(g, r->value);
+        set_position(g, r->value);
         g->at = r->at ? r->at : r->value->at;
         g->backward = false;
         Node *value = r->value->mapped, *e = graph_strong(g, value, F32);
         if (!dtype_is_float(e->dtype))
             e = graph_cast(g, e, F32);
-        Term t = r->weight ? weighted_term(g, e, r->weight->mapped) : unweighted_term(g, e);
+        LossTerm t = r->weight ? weighted_term(g, e, r->weight->mapped) : unweighted_term(g, e);
         t.seed = scaled_seed(g, t.seed);
         t.at = value; /* a loss that is an integer or a literal has no gradient */
         t.name = r->name;
@@ -168,7 +168,7 @@ static Term *make_terms(Graph *g, const Graph *train, int *count)
     return terms;
 }
 
-static void report_losses(Graph *g, const Term *terms, int count)
+static void report_losses(Graph *g, const LossTerm *terms, int count)
 {
     Node *total = NULL;
     for (int over = 1; over >= 0; over--) /* Partial ones first: one reduction for all of them */
@@ -184,14 +184,14 @@ static void report_losses(Graph *g, const Term *terms, int count)
 
 /* ---- the sweep */
 
-static void composite_event(Sweep *s, const Event *event)
+static void composite_event(Sweep *s, const ExpandedComposite *event)
 {
     Node **gradients = NEW_ARRAY(Node *, event->result_count), **to_inputs = NEW_ARRAY(Node *, event->composite->inputs);
     bool any = false, wanted = false;
     for (int k = 0; k < event->composite->inputs; k++)
         wanted = wanted || sweep_needs(s, event->inputs[k]);
     for (int k = 0; k < event->result_count && wanted; k++) {
-        stand_at(s->g, event->composite);
+        set_position(s->g, event->composite);
         s->g->backward = true;
         gradients[k] = sweep_take(s, event->results[k]);
         any = any || gradients[k];
@@ -228,7 +228,7 @@ Graph *differentiate(Graph *train)
     expand_nodes(&expansion, train, NULL);
     Sweep s = sweep_begin(g);
     int term_count;
-    Term *terms = make_terms(g, train, &term_count);
+    LossTerm *terms = make_terms(g, train, &term_count);
     report_losses(g, terms, term_count);
     for (int i = 0; i < term_count; i++)
         if (terms[i].at->dtype == terms[i].seed->dtype)

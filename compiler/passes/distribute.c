@@ -22,7 +22,7 @@
 static const double COLLECTIVE_BYTES = 4096; /* cost of a collective besides its bytes, in bytes */
 
 /* If n combines Split values with a sum, the sum must be reduced. */
-static void reduce_beside_parts(const Node *n, Distribution *type, bool *forced)
+static void reduce_with_split(const Node *n, Distribution *type, bool *forced)
 {
     bool parts = false;
     for (int k = 0; k < n->inputs; k++)
@@ -45,7 +45,7 @@ static Distribution type_of(const Node *n, Node *const *in, Distribution *type, 
     }
     if (transfer_types(n, type)) {
         const char *wrong;
-        reduce_beside_parts(n, type, forced);
+        reduce_with_split(n, type, forced);
         Distribution own = transfer_type(n, type, &wrong);
         if (wrong)
             die("node %d: %s", n->id, wrong);
@@ -89,22 +89,22 @@ static Distribution type_of(const Node *n, Node *const *in, Distribution *type, 
 
 /* ---- where to reduce */
 
-typedef struct Value { /* of a node of the old graph */
+typedef struct NodeDistribution { /* of a node of the old graph */
     Distribution type;      /* typed lazily */
     bool forced;
     bool accumulates;       /* the new value of a Partial accumulator */
     double cost;            /* of not reducing here, unless a use requires it */
     Node *partial;          /* in the new graph, if it was reduced at once: the value before */
-} Value;
+} NodeDistribution;
 
 typedef struct Distributor {
     const Graph *graph;
     Graph *target;
-    Value *values;          /* by id in graph */
+    NodeDistribution *values;          /* by id in graph */
     Distribution *type;     /* scratch: of the inputs of one node */
     bool *forced;
     Node **memo;            /* by id in target: the reduction of a Partial */
-    int memo_room;
+    int memo_capacity;
 } Distributor;
 
 static double reduction_cost(const Node *n)
@@ -118,7 +118,7 @@ static bool takes_partial(const Graph *g, const Result *r)
 }
 
 /* accumulator + x, with x Replicated: x is divided among the devices instead of reducing the accumulator */
-static bool shares_out(const Value *v, const Node *n, Node *const *in, const Distribution *type)
+static bool splits_over_devices(const NodeDistribution *v, const Node *n, Node *const *in, const Distribution *type)
 {
     return v->accumulates && n->op == OP_ADD && !n->sharded &&
            ((type[0] == PARTIAL && type[1] == REPLICATED && !node_is_zero(in[1])) ||
@@ -126,16 +126,16 @@ static bool shares_out(const Value *v, const Node *n, Node *const *in, const Dis
 }
 
 /* Returns true if n takes a device's term of a sum. */
-static bool takes_share(const Node *n) { return n->op == OP_REDUCE_SCATTER || n->op == OP_OWN; }
+static bool takes_part(const Node *n) { return n->op == OP_REDUCE_SCATTER || n->op == OP_OWN; }
 
 /* Sets d->forced and returns the type of n in the old graph, by the lazy types of its inputs. */
 static Distribution lazy_type(Distributor *d, const Node *n)
 {
     for (int k = 0; k < n->inputs; k++)
         d->type[k] = d->values[n->in[k]->id].type;
-    if (takes_share(n) && d->type[0] == REPLICATED)
+    if (takes_part(n) && d->type[0] == REPLICATED)
         d->type[0] = PARTIAL;
-    if (shares_out(&d->values[n->id], n, n->in, d->type)) {
+    if (splits_over_devices(&d->values[n->id], n, n->in, d->type)) {
         d->forced[0] = d->forced[1] = false;
         return PARTIAL;
     }
@@ -155,7 +155,7 @@ static void price(Distributor *d)
             d->values[r->weight->id].forced = true;
     }
     for (int i = 0; i < g->node_count; i++) {
-        if (takes_share(g->nodes[i]))
+        if (takes_part(g->nodes[i]))
             d->values[g->nodes[i]->in[0]->id].accumulates = true;
         d->values[i].forced = d->values[i].forced || g->nodes[i]->op == OP_MOMENTS; /* no other operation can use its parts */
     }
@@ -171,7 +171,7 @@ static void price(Distributor *d)
         if (n->op != OP_REDUCE && !d->values[i].forced && d->values[i].cost < cost)
             cost = d->values[i].cost;
         for (int k = 0; k < n->inputs; k++) {
-            Value *input = &d->values[n->in[k]->id];
+            NodeDistribution *input = &d->values[n->in[k]->id];
             input->forced = input->forced || d->forced[k];
             if (d->type[k] == PARTIAL && !d->forced[k] && !transfer_types(n, d->type))
                 input->cost += cost / partial;
@@ -183,14 +183,14 @@ static void price(Distributor *d)
 
 static Node *reduced(Distributor *d, Node *partial)
 {
-    if (partial->id >= d->memo_room) {
-        int room = 2 * partial->id + 64;
-        d->memo = grow(d->memo, sizeof *d->memo * (size_t)d->memo_room, sizeof *d->memo * (size_t)room);
-        d->memo_room = room;
+    if (partial->id >= d->memo_capacity) {
+        int capacity = 2 * partial->id + 64;
+        d->memo = grow(d->memo, sizeof *d->memo * (size_t)d->memo_capacity, sizeof *d->memo * (size_t)capacity);
+        d->memo_capacity = capacity;
     }
     Node **known = &d->memo[partial->id];
     if (!*known) {
-        stand_at(d->target, partial);
+        set_position(d->target, partial);
         *known = graph_reduce(d->target, partial);
         (*known)->distribution = REPLICATED;
         if (!(*known)->name)
@@ -200,7 +200,7 @@ static Node *reduced(Distributor *d, Node *partial)
 }
 
 /* Returns a Replicated value as a sum over the samples of all devices. */
-static Node *share_out(Graph *g, Node *x)
+static Node *split_over_devices(Graph *g, Node *x)
 {
     Node *share = graph_binary(g, OP_DIV, x, graph_run(g, RUN_SAMPLES, 0));
     if (share->dtype != x->dtype)
@@ -232,22 +232,22 @@ static void distribute_one(Distributor *d, Node *n, Node **in)
         d->type[k] = in[k]->distribution;
     }
     if (n->op == OP_STOP_GRADIENT || (op_reduces(n->op) && d->type[0] == REPLICATED)) {
-        become(n, in[0]);
+        map_node(n, in[0]);
         return;
     }
     if (n->op == OP_REDUCE || (n->op == OP_REDUCE_MOMENTS && in[0]->op == OP_MOMENTS)) {
-        become(n, reduced(d, in[0]));
+        map_node(n, reduced(d, in[0]));
         return;
     }
-    Value *v = &d->values[n->id];
-    stand_at(g, n);
-    if (takes_share(n) && d->type[0] == REPLICATED) {
-        in[0] = share_out(g, in[0]);
+    NodeDistribution *v = &d->values[n->id];
+    set_position(g, n);
+    if (takes_part(n) && d->type[0] == REPLICATED) {
+        in[0] = split_over_devices(g, in[0]);
         d->type[0] = PARTIAL;
     }
-    if (shares_out(v, n, in, d->type)) {
+    if (splits_over_devices(v, n, in, d->type)) {
         int k = d->type[0] == REPLICATED ? 0 : 1;
-        in[k] = share_out(g, in[k]);
+        in[k] = split_over_devices(g, in[k]);
         d->type[k] = PARTIAL;
     }
     Distribution type = type_of(n, in, d->type, d->forced);
@@ -255,8 +255,8 @@ static void distribute_one(Distributor *d, Node *n, Node **in)
     for (int k = 0; k < n->inputs; k++)
         if (d->forced[k])
             in[k] = reduced(d, in[k]);
-    stand_at(g, n);
-    become(n, scattered ? add_scattered(d, n, in) : graph_rebuild(g, n, in));
+    set_position(g, n);
+    map_node(n, scattered ? add_scattered(d, n, in) : graph_rebuild(g, n, in));
     n->mapped->distribution = type;
     if (type == PARTIAL && (v->forced || v->cost >= reduction_cost(n))) {
         v->partial = n->mapped;
@@ -267,12 +267,12 @@ static void distribute_one(Distributor *d, Node *n, Node **in)
 static void distribute_result(Distributor *d, Result r)
 {
     Graph *g = d->target;
-    stand_at(g, r.value);
+    set_position(g, r.value);
     r.value = r.value->mapped;
     r.weight = r.weight ? r.weight->mapped : NULL;
     if (takes_partial(g, &r)) {
         if (r.value->distribution == REPLICATED && !node_is_zero(r.value))
-            r.value = share_out(g, r.value);
+            r.value = split_over_devices(g, r.value);
     } else if (r.value->distribution == PARTIAL) {
         r.value = reduced(d, r.value);
     }
@@ -307,7 +307,7 @@ Graph *distribute(Graph *given)
         most = g->nodes[i]->inputs > most ? g->nodes[i]->inputs : most;
     Distributor d = {.graph = g, .target = graph_new(g->model, g->name, g->parent)};
     Memory *own = memory_new(), *outer = memory_use(own);
-    d.values = NEW_ARRAY(Value, g->node_count);
+    d.values = NEW_ARRAY(NodeDistribution, g->node_count);
     d.type = NEW_ARRAY(Distribution, most);
     d.forced = NEW_ARRAY(bool, most);
     price(&d);

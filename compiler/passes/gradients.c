@@ -151,7 +151,7 @@ static Node *of_root(Sweep *s, Node *gradient, Node *y)
 }
 
 /* y lacks the given axes of x: repeats it along them. */
-static Node *stretch(Graph *g, Node *y, const Shape *x, const int64_t *axes, int axis_count)
+static Node *broadcast_over(Graph *g, Node *y, const Shape *x, const int64_t *axes, int axis_count)
 {
     Shape kept = *x;
     for (int i = 0; i < axis_count; i++)
@@ -319,7 +319,7 @@ static void gradient_erf(Sweep *s, Node *n, Node *g)
 
 static void gradient_sum(Sweep *s, Node *n, Node *g)
 {
-    give(s, n, 0, stretch(s->g, g, &n->in[0]->shape, n->ints, n->int_count));
+    give(s, n, 0, broadcast_over(s->g, g, &n->in[0]->shape, n->ints, n->int_count));
 }
 
 static void gradient_max(Sweep *s, Node *n, Node *g)
@@ -329,11 +329,11 @@ static void gradient_max(Sweep *s, Node *n, Node *g)
     int axes[MAX_RANK];
     for (int i = 0; i < n->int_count; i++)
         axes[i] = (int)n->ints[i];
-    Node *top = graph_binary(to, OP_EQ, x, stretch(to, n, &x->shape, n->ints, n->int_count));
+    Node *top = graph_binary(to, OP_EQ, x, broadcast_over(to, n, &x->shape, n->ints, n->int_count));
     Node *count = graph_sum(to, graph_cast(to, top, x->dtype), axes, n->int_count);
     Node *part = graph_binary(to, OP_DIV, g, count); /* a maximum that is NaN has no position, and no gradient */
-    selection_note(s, part, selection_of(s, g));
-    part = stretch(to, part, &x->shape, n->ints, n->int_count);
+    selection_record(s, part, selection_of(s, g));
+    part = broadcast_over(to, part, &x->shape, n->ints, n->int_count);
     give(s, n, 0, graph_where(to, top, part, number_like(to, x, 0)));
 }
 
@@ -665,11 +665,11 @@ static void gradient_moments(Sweep *s, Node *n, Node *g)
     Graph *to = s->g;
     Node *x = n->in[0], *number = graph_moment(to, n, MOMENT_COUNT), *one = number_like(to, number, 1);
     Node *each = graph_binary(to, OP_DIV, graph_moment(to, g, MOMENT_MEAN), graph_binary(to, OP_MAXIMUM, number, one));
-    Node *mean = stretch(to, graph_moment(to, n, MOMENT_MEAN), &x->shape, n->ints, n->int_count);
-    Node *squares = stretch(to, graph_moment(to, g, MOMENT_SQUARES), &x->shape, n->ints, n->int_count);
+    Node *mean = broadcast_over(to, graph_moment(to, n, MOMENT_MEAN), &x->shape, n->ints, n->int_count);
+    Node *squares = broadcast_over(to, graph_moment(to, g, MOMENT_SQUARES), &x->shape, n->ints, n->int_count);
     Node *away = graph_binary(to, OP_SUB, graph_cast(to, x, F64), mean);
     Node *dx = graph_binary(to, OP_MUL, number_like(to, away, 2), selected_product(s, squares, away));
-    dx = graph_binary(to, OP_ADD, stretch(to, each, &x->shape, n->ints, n->int_count), dx);
+    dx = graph_binary(to, OP_ADD, broadcast_over(to, each, &x->shape, n->ints, n->int_count), dx);
     dx = graph_cast(to, select_valid(to, dx), x->dtype);
     give(s, n, 0, over_samples(n, 0) ? graph_sum_samples(to, dx, NULL, 0) : dx);
 }
@@ -709,7 +709,7 @@ void sweep_node(Sweep *s, Node *n)
 {
     if (!sweep_needs(s, n) || OP_INFO[n->op].op_class == LEAF)
         return;
-    stand_at(s->g, n);
+    set_position(s->g, n);
     s->g->backward = true;
     Node *gradient = sweep_take(s, n);
     if (gradient || s->of_results[n->id])

@@ -195,7 +195,7 @@ static double bytes_of(const Node *n)
 }
 
 /* Finds the stacks of carried values that are needed after the loop. */
-static void cut_sink_side(Hoist *h, const bool *needed)
+static void cut_target_side(Hoist *h, const bool *needed)
 {
     const Graph *body = h->l.body;
     Side *side = NEW_ARRAY(Side, body->node_count);
@@ -217,7 +217,7 @@ static void cut_sink_side(Hoist *h, const bool *needed)
 }
 
 /* Finds the slices of values from before the loop that the loop reads. */
-static void cut_ahead(Hoist *h, const bool *needed)
+static void cut_before(Hoist *h, const bool *needed)
 {
     const Graph *body = h->l.body;
     Side *side = NEW_ARRAY(Side, body->node_count);
@@ -240,7 +240,7 @@ static void cut_ahead(Hoist *h, const bool *needed)
 /* Returns true for an invariant that is nevertheless computed in the loop, because it is a constant or a view. */
 static bool stays_inside(const Node *n) { return n->op == OP_CONSTANT || n->op == OP_ARANGE || OP_INFO[n->op].op_class == VIEW; }
 
-static void mark(Hoist *h)
+static void find_needed(Hoist *h)
 {
     const Graph *body = h->l.body;
     for (int i = body->node_count - 1; i >= 0; i--) {
@@ -270,7 +270,7 @@ static void decide(Hoist *h)
             wanted[h->l.stack[j]->id] = true;
     for (int i = 0; i < body->node_count; i++)
         at_sink[i] = wanted[i] && (h->carried[i] || !h->has_rule[i]);
-    cut_sink_side(h, at_sink);
+    cut_target_side(h, at_sink);
     for (int i = 0; i < body->node_count; i++) {
         h->outside[i] = wanted[i];
         h->inside[i] = h->stacked[i] || (h->added[i] && !wanted[i]);
@@ -288,8 +288,8 @@ static void decide(Hoist *h)
         for (int k = 0; deep[i] && h->carried[i] && k < body->nodes[i]->inputs; k++)
             deep[body->nodes[i]->in[k]->id] = true;
     }
-    cut_ahead(h, ahead);
-    mark(h);
+    cut_before(h, ahead);
+    find_needed(h);
 }
 
 /* ---- the new nodes */
@@ -310,7 +310,7 @@ static void compute_outside(Hoist *h, bool carried)
         const Node *n = h->l.body->nodes[i];
         if (!h->outside[i] || h->value[i].node || h->carried[i] != carried || h->stacked[i])
             continue;
-        stand_at(h->g, n);
+        set_position(h->g, n);
         if (n->op == OP_ARG)
             h->value[i] = (Outside){h->in[n->ints[0]], h->varies[i]};
         else
@@ -365,7 +365,7 @@ static Node *make_loop(Hoist *h)
     }
     for (int i = 0, k = 0; i < l->body->node_count; i++) {
         if (h->added[i]) {
-            stand_at(inner, l->body->nodes[i]);
+            set_position(inner, l->body->nodes[i]);
             Node *n = graph_binary(inner, OP_ADD, sums[k++], h->within[i]);
             APPEND(next, next_count, n);
         }
@@ -400,21 +400,21 @@ static Node *total_of(Hoist *h, Node *scan, const Node *n)
     case TOTAL_THROUGH:
         for (int k = 0; k < n->inputs; k++)
             in[k] = h->varies[n->in[k]->id] ? total_of(h, scan, n->in[k]) : h->value[n->in[k]->id].node;
-        stand_at(h->g, n);
+        set_position(h->g, n);
         *known = graph_rebuild(h->g, n, in);
         break;
     case TOTAL_CONTRACTION:
-        stand_at(h->g, n);
+        set_position(h->g, n);
         *known = batch_contraction_total(h->g, h->l.steps, n, values_of_inputs(h, n));
         break;
     case TOTAL_SPREAD: {
         Outside operands[2] = {h->value[batch_operand(n, 0)->id], h->value[batch_operand(n, 1)->id]};
-        stand_at(h->g, n);
+        set_position(h->g, n);
         *known = batch_spread_total(h->g, h->l.steps, n, operands);
         break;
     }
     case TOTAL_OWN:
-        stand_at(h->g, n);
+        set_position(h->g, n);
         *known = h->added[n->id] ? carry_result(h, scan, h->place[n->id]) : sum_of_stack(h, h->value[n->id]);
         break;
     }
@@ -430,7 +430,7 @@ static Node **make_results(Hoist *h, Node *scan)
         Node *n = l->next[i];
         if (!h->used[i])
             continue;
-        stand_at(h->g, n);
+        set_position(h->g, n);
         if (i < l->carries)
             results[i] = carry_result(h, scan, i);
         else if (h->summed && h->summed[i])
@@ -607,12 +607,12 @@ Graph *hoist_loops(Graph *g)
     }
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i];
-        stand_at(target, n);
+        set_position(target, n);
         if (n->op == OP_SCAN) {
             results[i] = hoist_loop(target, n, mapped_inputs(n), used[i], NULL);
             n->mapped = NULL;
         } else if (n->op == OP_RESULT && n->in[0]->op == OP_SCAN) {
-            become(n, results[n->in[0]->id][n->ints[0]]);
+            map_node(n, results[n->in[0]->id][n->ints[0]]);
         } else {
             graph_copy_node(target, n);
         }

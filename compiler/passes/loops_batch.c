@@ -10,9 +10,9 @@
 #include "compiler/ir/axes.h"
 #include "compiler/passes/loops.h"
 
-typedef struct Batch { Graph *g; int64_t steps; } Batch;
+typedef struct StepBatch { Graph *g; int64_t steps; } StepBatch;
 
-static Shape with_steps(const Batch *b, const Shape *s)
+static Shape with_steps(const StepBatch *b, const Shape *s)
 {
     Shape y = {.rank = s->rank + 1, .extent = {b->steps}};
     for (int i = 0; i < s->rank; i++)
@@ -21,7 +21,7 @@ static Shape with_steps(const Batch *b, const Shape *s)
 }
 
 /* Repeats n for every step. */
-static Node *spread(const Batch *b, Node *n)
+static Node *spread(const StepBatch *b, Node *n)
 {
     double value;
     Shape s = with_steps(b, &n->shape);
@@ -29,12 +29,12 @@ static Node *spread(const Batch *b, Node *n)
     return node_is_constant(n, &value) ? graph_fill(b->g, value, s, n->dtype) : graph_broadcast(b->g, n, s);
 }
 
-Node *batch_stack(Graph *g, int64_t steps, Outside x) { return x.along ? x.node : spread(&(Batch){g, steps}, x.node); }
+Node *batch_stack(Graph *g, int64_t steps, Outside x) { return x.along ? x.node : spread(&(StepBatch){g, steps}, x.node); }
 
-static Node *all_steps(const Batch *b, Outside x) { return x.along ? x.node : spread(b, x.node); }
+static Node *all_steps(const StepBatch *b, Outside x) { return x.along ? x.node : spread(b, x.node); }
 
 /* Applies n to operands that have the steps' axis. */
-static Node *with_axis(const Batch *b, const Node *n, Node **in)
+static Node *with_axis(const StepBatch *b, const Node *n, Node **in)
 {
     Node like = *n;
     like.ints = NEW_ARRAY(int64_t, n->int_count + MAX_RANK);
@@ -43,7 +43,7 @@ static Node *with_axis(const Batch *b, const Node *n, Node **in)
 }
 
 /* Moves axis `from` of x to `to`. */
-static Node *move_axis(const Batch *b, Node *x, int from, int to)
+static Node *move_axis(const StepBatch *b, Node *x, int from, int to)
 {
     int order[MAX_RANK], count = 0;
     for (int i = 0; i < x->shape.rank; i++)
@@ -68,7 +68,7 @@ static char fresh_letter(const char *text)
     return 0;
 }
 
-static Node *einsum(const Batch *b, const Node *n, const Outside *in, bool total)
+static Node *einsum(const StepBatch *b, const Node *n, const Outside *in, bool total)
 {
     Text text = {0};
     char letter = fresh_letter(n->text);
@@ -88,7 +88,7 @@ static Node *einsum(const Batch *b, const Node *n, const Outside *in, bool total
 
 /* ---- convolutions: the steps are one more spatial axis, along which the kernel is 1 */
 
-static Node *convolve(const Batch *b, const Node *n, const Outside *in)
+static Node *convolve(const StepBatch *b, const Node *n, const Outside *in)
 {
     Node *w = in[1].node;
     Shape s = {.rank = w->shape.rank + 1, .extent = {w->shape.extent[0], w->shape.extent[1], 1}};
@@ -97,7 +97,7 @@ static Node *convolve(const Batch *b, const Node *n, const Outside *in)
     return with_axis(b, n, (Node *[]){in[0].node, graph_reshape(b->g, w, s)});
 }
 
-static Node *convolve_weight_total(const Batch *b, const Node *n, const Outside *in)
+static Node *convolve_weight_total(const StepBatch *b, const Node *n, const Outside *in)
 {
     Node *y = with_axis(b, n, (Node *[]){all_steps(b, in[0]), all_steps(b, in[1])});
     return graph_reshape(b->g, y, n->shape);
@@ -105,7 +105,7 @@ static Node *convolve_weight_total(const Batch *b, const Node *n, const Outside 
 
 /* ---- operations that take the axis as it is */
 
-static Node *in_general(const Batch *b, const Node *n, const Outside *in)
+static Node *in_general(const StepBatch *b, const Node *n, const Outside *in)
 {
     Node *few[8], **own = n->inputs <= COUNT(few) ? few : NEW_ARRAY(Node *, n->inputs);
     for (int k = 0; k < n->inputs; k++)
@@ -123,7 +123,7 @@ static Node *in_general(const Batch *b, const Node *n, const Outside *in)
 /* ---- by index */
 
 /* Index i along an axis of `extent` elements becomes t extent + i in step t; an index out of range stays out of range. */
-static Node *flat_index(const Batch *b, Node *i, int64_t extent)
+static Node *flat_index(const StepBatch *b, Node *i, int64_t extent)
 {
     Graph *g = b->g;
     Dtype t = (double)b->steps * (double)extent > 2147483647.0 ? I64 : I32;
@@ -138,7 +138,7 @@ static Node *flat_index(const Batch *b, Node *i, int64_t extent)
 }
 
 /* x [steps, a..., extent, b...] as [steps extent, a..., b...] */
-static Node *flat_table(const Batch *b, Node *x, int axis)
+static Node *flat_table(const StepBatch *b, Node *x, int axis)
 {
     x = move_axis(b, x, axis + 1, 1);
     Shape s = {.rank = x->shape.rank - 1, .extent = {x->shape.extent[0] * x->shape.extent[1]}};
@@ -148,7 +148,7 @@ static Node *flat_table(const Batch *b, Node *x, int axis)
 }
 
 /* [steps, i..., a..., b...] as [steps, a..., i..., b...], and back; a: `axis` axes, i: `rank` axes */
-static Node *rows_inwards(const Batch *b, Node *x, int axis, int rank, bool back)
+static Node *rows_inwards(const StepBatch *b, Node *x, int axis, int rank, bool back)
 {
     int order[MAX_RANK] = {0}, first = back ? axis : rank, second = back ? rank : axis;
     for (int i = 0; i < x->shape.rank; i++) /* the second group comes first */
@@ -156,7 +156,7 @@ static Node *rows_inwards(const Batch *b, Node *x, int axis, int rank, bool back
     return graph_transpose(b->g, x, order);
 }
 
-static Node *gather(const Batch *b, const Node *n, const Outside *in)
+static Node *gather(const StepBatch *b, const Node *n, const Outside *in)
 {
     Graph *g = b->g;
     int axis = (int)n->ints[0], rank = n->in[1]->shape.rank;
@@ -173,7 +173,7 @@ static Node *gather(const Batch *b, const Node *n, const Outside *in)
 }
 
 /* Every step has a table of its own. */
-static Node *scatter(const Batch *b, const Node *n, const Outside *in)
+static Node *scatter(const StepBatch *b, const Node *n, const Outside *in)
 {
     Graph *g = b->g;
     int axis = (int)n->ints[0], rank = n->in[1]->shape.rank;
@@ -188,7 +188,7 @@ static Node *scatter(const Batch *b, const Node *n, const Outside *in)
 }
 
 /* All steps are added to one table, which is 0 before: v [steps, a..., i..., b...] as [a..., steps, i..., b...]. */
-static Node *scatter_total(const Batch *b, const Node *n, const Outside *in)
+static Node *scatter_total(const StepBatch *b, const Node *n, const Outside *in)
 {
     int axis = (int)n->ints[0];
     Node *v = move_axis(b, all_steps(b, in[2]), 0, axis), *i = all_steps(b, in[1]);
@@ -197,19 +197,19 @@ static Node *scatter_total(const Batch *b, const Node *n, const Outside *in)
 
 /* ---- attention: the heads of every step */
 
-static Node *to_heads(const Batch *b, Node *x)
+static Node *to_heads(const StepBatch *b, Node *x)
 {
     x = move_axis(b, x, 0, 1); /* [t, steps, h, d] */
     return graph_reshape(b->g, x, SHAPE(x->shape.extent[0], x->shape.extent[1] * x->shape.extent[2], x->shape.extent[3]));
 }
 
 /* [steps, h, t, 2] */
-static Node *sums_to_heads(const Batch *b, Node *x)
+static Node *sums_to_heads(const StepBatch *b, Node *x)
 {
     return graph_reshape(b->g, x, SHAPE(x->shape.extent[0] * x->shape.extent[1], x->shape.extent[2], 2));
 }
 
-static Node *attention(const Batch *b, const Node *n, const Outside *in)
+static Node *attention(const StepBatch *b, const Node *n, const Outside *in)
 {
     Graph *g = b->g;
     Node *own[6];
@@ -264,11 +264,11 @@ static bool loop_has_rule(const Node *n, const bool *along_in)
 }
 
 /* All carries, and every value of the inner body that depends on the outer steps, get their axis. */
-static Node *loop(const Batch *b, const Node *n, const Outside *in)
+static Node *loop(const StepBatch *b, const Node *n, const Outside *in)
 {
     Loop l = loop_of(n);
     Graph *inner = graph_open_body(b->g, l.body->name);
-    Batch batch = {inner, b->steps};
+    StepBatch batch = {inner, b->steps};
     Outside *value = NEW_ARRAY(Outside, l.body->node_count), *own = NEW_ARRAY(Outside, l.inputs);
     Node **results = NEW_ARRAY(Node *, l.carries + l.stacks);
     for (int i = 0; i < l.inputs; i++) {
@@ -293,7 +293,7 @@ static Node *loop(const Batch *b, const Node *n, const Outside *in)
             own = NEW_ARRAY(Outside, m->inputs);
         for (int k = 0; k < m->inputs; k++)
             own[k] = value[m->in[k]->id];
-        stand_at(inner, m);
+        set_position(inner, m);
         value[i] = batch_node(inner, b->steps, m, own);
     }
     for (int i = 0; i < l.carries + l.stacks; i++)
@@ -301,7 +301,7 @@ static Node *loop(const Batch *b, const Node *n, const Outside *in)
     return graph_close_scan(inner, l.steps, l.reverse, results, results + l.carries, l.stacks);
 }
 
-static Node *result(const Batch *b, const Node *n, const Outside *in)
+static Node *result(const StepBatch *b, const Node *n, const Outside *in)
 {
     Node *y = graph_scan_result(b->g, in[0].node, (int)n->ints[0]);
     return n->ints[0] < n->in[0]->ints[0] ? y : move_axis(b, y, 1, 0);
@@ -349,7 +349,7 @@ bool batch_has_rule(const Node *n, const bool *along)
 
 Outside batch_node(Graph *g, int64_t steps, const Node *n, const Outside *in)
 {
-    Batch b = {g, steps};
+    StepBatch b = {g, steps};
     bool along = false;
     for (int k = 0; k < n->inputs; k++)
         along = along || in[k].along;
@@ -395,7 +395,7 @@ bool batch_is_contraction(const Node *n, const bool *along)
 
 Node *batch_contraction_total(Graph *g, int64_t steps, const Node *n, const Outside *in)
 {
-    Batch b = {g, steps};
+    StepBatch b = {g, steps};
     return n->op == OP_EINSUM             ? einsum(&b, n, in, true)
            : n->op == OP_CONVOLVE_WEIGHT ? convolve_weight_total(&b, n, in)
                                          : scatter_total(&b, n, in);
@@ -421,7 +421,7 @@ bool batch_is_spread(const Node *n)
 
 Node *batch_spread_total(Graph *g, int64_t steps, const Node *n, const Outside *operands)
 {
-    Batch b = {g, steps};
+    StepBatch b = {g, steps};
     Text spec = {0};
     Node *own[2];
     const Shape *s = &n->shape;

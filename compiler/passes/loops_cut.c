@@ -7,15 +7,15 @@
  * sink is taken. */
 #include "compiler/passes/loops.h"
 
-typedef struct Edge { int to, back; double room; } Edge; /* back: index of its reverse among the edges of `to` */
+typedef struct Edge { int to, back; double residual; } Edge; /* back: index of its reverse among the edges of `to` */
 typedef struct Vertex { Edge *edges; int count, level, next; } Vertex;
-typedef struct Flow { Vertex *vertices; int count, source, sink; int *queue; } Flow;
+typedef struct Flow { Vertex *vertices; int count, source, target; int *queue; } Flow;
 
 static const double ENDLESS = 1e300;
 
-static void connect(Flow *f, int from, int to, double room)
+static void connect(Flow *f, int from, int to, double capacity)
 {
-    Edge e = {to, f->vertices[to].count, room}, back = {from, f->vertices[from].count, 0};
+    Edge e = {to, f->vertices[to].count, capacity}, back = {from, f->vertices[from].count, 0};
     APPEND(f->vertices[from].edges, f->vertices[from].count, e);
     APPEND(f->vertices[to].edges, f->vertices[to].count, back);
 }
@@ -33,23 +33,23 @@ static bool find_levels(Flow *f)
         int v = f->queue[head++];
         for (int k = 0; k < f->vertices[v].count; k++) {
             const Edge *e = &f->vertices[v].edges[k];
-            if (e->room > 0 && f->vertices[e->to].level < 0) {
+            if (e->residual > 0 && f->vertices[e->to].level < 0) {
                 f->vertices[e->to].level = f->vertices[v].level + 1;
                 f->queue[tail++] = e->to;
             }
         }
     }
-    return f->vertices[f->sink].level >= 0;
+    return f->vertices[f->target].level >= 0;
 }
 
 /* Augments one path of rising levels from the source as far as possible; false: there is none. */
 static bool push(Flow *f, Edge **path)
 {
     int depth = 0, v = f->source;
-    while (v != f->sink) {
+    while (v != f->target) {
         Vertex *at = &f->vertices[v];
         Edge *e = at->next < at->count ? &at->edges[at->next] : NULL;
-        if (e && !(e->room > 0 && f->vertices[e->to].level == at->level + 1)) {
+        if (e && !(e->residual > 0 && f->vertices[e->to].level == at->level + 1)) {
             at->next++;
         } else if (e) {
             path[depth++] = e;
@@ -64,27 +64,27 @@ static bool push(Flow *f, Edge **path)
     }
     double most = ENDLESS;
     for (int i = 0; i < depth; i++)
-        most = path[i]->room < most ? path[i]->room : most;
+        most = path[i]->residual < most ? path[i]->residual : most;
     for (int i = 0; i < depth; i++) {
-        path[i]->room -= most;
-        f->vertices[path[i]->to].edges[path[i]->back].room += most;
+        path[i]->residual -= most;
+        f->vertices[path[i]->to].edges[path[i]->back].residual += most;
     }
     return true;
 }
 
 /* Returns the vertices from which the sink can still be reached. */
-static bool *find_sink_side(Flow *f)
+static bool *find_target_side(Flow *f)
 {
     bool *at_sink = NEW_ARRAY(bool, f->count);
     int head = 0, tail = 0;
-    at_sink[f->sink] = true;
-    f->queue[tail++] = f->sink;
+    at_sink[f->target] = true;
+    f->queue[tail++] = f->target;
     while (head < tail) {
         int v = f->queue[head++];
         for (int k = 0; k < f->vertices[v].count; k++) {
             const Edge *e = &f->vertices[v].edges[k];
             int from = e->to;
-            if (!at_sink[from] && f->vertices[from].edges[e->back].room > 0) {
+            if (!at_sink[from] && f->vertices[from].edges[e->back].residual > 0) {
                 at_sink[from] = true;
                 f->queue[tail++] = from;
             }
@@ -96,7 +96,7 @@ static bool *find_sink_side(Flow *f)
 void least_cut(const Graph *body, const Side *side, const double *bytes, const bool *needed, bool *crosses)
 {
     int nodes = body->node_count;
-    Flow f = {.count = 2 * nodes + 2, .source = 2 * nodes, .sink = 2 * nodes + 1};
+    Flow f = {.count = 2 * nodes + 2, .source = 2 * nodes, .target = 2 * nodes + 1};
     f.vertices = NEW_ARRAY(Vertex, f.count);
     f.queue = NEW_ARRAY(int, f.count);
     for (int i = 0; i < nodes; i++) {
@@ -110,14 +110,14 @@ void least_cut(const Graph *body, const Side *side, const double *bytes, const b
             if (side[n->in[k]->id] != SIDE_GIVEN)
                 connect(&f, 2 * n->in[k]->id + 1, 2 * i, ENDLESS);
         if (needed[i])
-            connect(&f, 2 * i + 1, f.sink, ENDLESS);
+            connect(&f, 2 * i + 1, f.target, ENDLESS);
     }
     /* something needed depends on it: what is computed on the far side only needs its inputs there */
     bool *leads = NEW_ARRAY(bool, nodes);
     for (int i = nodes - 1; i >= 0; i--) {
         leads[i] = leads[i] || needed[i];
         if (leads[i] && side[i] == SIDE_FAR)
-            connect(&f, 2 * i, f.sink, ENDLESS);
+            connect(&f, 2 * i, f.target, ENDLESS);
         for (int k = 0; leads[i] && (side[i] == SIDE_FREE || side[i] == SIDE_FAR) && k < body->nodes[i]->inputs; k++)
             leads[body->nodes[i]->in[k]->id] = true;
     }
@@ -125,7 +125,7 @@ void least_cut(const Graph *body, const Side *side, const double *bytes, const b
     while (find_levels(&f))
         while (push(&f, path))
             ;
-    bool *at_sink = find_sink_side(&f);
+    bool *at_sink = find_target_side(&f);
     for (int i = 0; i < nodes; i++)
         crosses[i] = side[i] != SIDE_GIVEN && side[i] != SIDE_FAR && at_sink[2 * i + 1] && !at_sink[2 * i];
 }

@@ -71,7 +71,7 @@ static int add_residual(Model *m, const Node *sum, const char *weight)
 
 static Node *sum_of_bits(Graph *g, const Node *reduce, int residual)
 {
-    stand_at(g, reduce);
+    set_position(g, reduce);
     Node *before = graph_variable(g, residual);
     Node *c = NODE(g, OP_OWN, NULL, 0, NULL, graph_binary(g, OP_ADD, reduce->in[0]->mapped, before));
     c->name = "with_residual";
@@ -93,7 +93,7 @@ Graph *send_one_bit(Graph *train)
     for (int i = 0; i < train->node_count; i++) {
         Node *n = train->nodes[i];
         if (gradient[i] && shape_count(&n->shape) >= MGPU_SEGMENT)
-            become(n, sum_of_bits(g, n, add_residual(m, n, weight[i])));
+            map_node(n, sum_of_bits(g, n, add_residual(m, n, weight[i])));
         else
             graph_copy_node(g, n);
     }

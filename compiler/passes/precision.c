@@ -43,9 +43,9 @@ static Node *widen_loop(Graph *g, const Node *scan, Node **in)
     Graph *inner = loop_open(g, &l, in);
     for (int i = 0; i < l.body->node_count; i++) {
         Node *n = l.body->nodes[i];
-        stand_at(inner, n);
+        set_position(inner, n);
         if (n->op != OP_ARG)
-            become(n, widen(inner, n));
+            map_node(n, widen(inner, n));
     }
     return loop_close(inner, &l);
 }
@@ -81,8 +81,8 @@ static Graph *widen_all(Graph *g)
     Graph *target = graph_new(m, g->name, g->parent);
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i];
-        stand_at(target, n);
-        become(n, widen(target, n));
+        set_position(target, n);
+        map_node(n, widen(target, n));
         if (n->op != OP_SCAN && n->mapped->dtype != wide(n->dtype))
             die("%s became %s", dtype_name(n->dtype), dtype_name(n->mapped->dtype));
         if (n->mapped->distribution == UNTYPED)
@@ -94,14 +94,14 @@ static Graph *widen_all(Graph *g)
 
 /* ---- 16-bit types: which values */
 
-typedef struct Value {      /* of a node of the old graph */
+typedef struct NodePrecision {      /* of a node of the old graph */
     bool activation;        /* computed from a contraction's result, or from rows of a table */
     bool operand;           /* of a contraction, through views */
     bool rounded;           /* all users see its BF16 version */
     bool want_half, want_full; /* versions that are used */
     int end;                /* id of the node that all its uses lead to, through single uses; -1: several */
     Node *half;             /* in the new graph: the BF16 version; the other one is node->mapped */
-} Value;
+} NodePrecision;
 
 static bool is_contraction(const Node *n)
 {
@@ -130,7 +130,7 @@ static bool can_round(const Node *n)
 
 static bool takes_stored(const Node *n) { return n->op == OP_CONCAT || OP_INFO[n->op].op_class == WINDOW; }
 
-static void find_activations(const Graph *g, Value *values)
+static void find_activations(const Graph *g, NodePrecision *values)
 {
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
@@ -150,7 +150,7 @@ enum { UNUSED = -2, SEVERAL = -1 };
 static int join(int end, int other) { return end == UNUSED || end == other ? other : SEVERAL; }
 
 /* Views and element-wise operations pass on what they are used for; every other use of a value is an end. */
-static void find_ends(const Graph *g, Value *values)
+static void find_ends(const Graph *g, NodePrecision *values)
 {
     for (int i = 0; i < g->node_count; i++)
         values[i].end = UNUSED;
@@ -162,7 +162,7 @@ static void find_ends(const Graph *g, Value *values)
         int end = (c == ELEMENTWISE || c == VIEW) && values[i].end >= 0 ? values[i].end : i;
         bool moved = is_move(n) && values[i].operand;
         for (int k = 0; k < n->inputs && values[i].end != UNUSED; k++) {
-            Value *in = &values[n->in[k]->id];
+            NodePrecision *in = &values[n->in[k]->id];
             in->end = join(in->end, is_move(n) ? values[i].end : end);
             in->operand = in->operand || takes_half(n, k) || moved;
         }
@@ -170,11 +170,11 @@ static void find_ends(const Graph *g, Value *values)
 }
 
 /* Activations with one number per sample are losses and the like, and stay F32. */
-static void find_rounded(const Graph *g, Value *values)
+static void find_rounded(const Graph *g, NodePrecision *values)
 {
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
-        Value *v = &values[i];
+        NodePrecision *v = &values[i];
         for (int k = 0; k < n->inputs && takes_stored(n); k++) {
             const Node *x = n->in[k];
             if (can_round(x) && values[x->id].activation && shape_count(&x->shape) > 1)
@@ -187,7 +187,7 @@ static void find_rounded(const Graph *g, Value *values)
     }
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
-        Value *v = &values[i];
+        NodePrecision *v = &values[i];
         if (!is_move(n) || n->dtype != F32)
             continue;
         v->rounded = true;
@@ -196,7 +196,7 @@ static void find_rounded(const Graph *g, Value *values)
     }
 }
 
-static void find_wanted(const Graph *g, Value *values)
+static void find_wanted(const Graph *g, NodePrecision *values)
 {
     for (int i = 0; i < g->result_count; i++) {
         values[g->results[i].value->id].want_full = true;
@@ -205,12 +205,12 @@ static void find_wanted(const Graph *g, Value *values)
     }
     for (int i = g->node_count - 1; i >= 0; i--) {
         const Node *n = g->nodes[i];
-        const Value *v = &values[i];
+        const NodePrecision *v = &values[i];
         if (!v->want_half && !v->want_full)
             continue;
         bool moves = is_move(n), moves_half = moves && (v->rounded || v->want_half);
         for (int k = 0; k < n->inputs; k++) {
-            Value *in = &values[n->in[k]->id];
+            NodePrecision *in = &values[n->in[k]->id];
             bool half = takes_half(n, k) || moves_half;
             in->want_half = in->want_half || half;
             in->want_full = in->want_full || !half || (moves && !v->rounded && v->want_full);
@@ -218,9 +218,9 @@ static void find_wanted(const Graph *g, Value *values)
     }
 }
 
-static Value *look_at(const Graph *g)
+static NodePrecision *analyse(const Graph *g)
 {
-    Value *values = NEW_ARRAY(Value, g->node_count);
+    NodePrecision *values = NEW_ARRAY(NodePrecision, g->node_count);
     find_activations(g, values);
     find_ends(g, values);
     find_rounded(g, values);
@@ -248,7 +248,7 @@ void find_rounded_variables(Model *m, Graph **graphs, int graph_count)
         return;
     bool *wanted = NEW_ARRAY(bool, m->variable_count);
     for (int k = 0; k < graph_count; k++) {
-        const Value *values = look_at(graphs[k]);
+        const NodePrecision *values = analyse(graphs[k]);
         for (int i = 0; i < graphs[k]->node_count; i++) {
             const Node *n = graphs[k]->nodes[i];
             if (n->op == OP_VARIABLE && n->dtype == F32 && values[i].want_half)
@@ -274,7 +274,7 @@ void find_rounded_variables(Model *m, Graph **graphs, int graph_count)
 typedef struct Narrower {
     const Graph *graph;
     Graph *target;
-    Value *values;
+    NodePrecision *values;
     const int *copy;        /* by variable */
     Dtype half;
 } Narrower;
@@ -321,12 +321,12 @@ static Node *make_half(const Narrower *w, Node *n, Node *full)
 
 static void narrow(const Narrower *w, Node *n)
 {
-    Value *v = &w->values[n->id];
+    NodePrecision *v = &w->values[n->id];
     Graph *g = w->target;
     n->mapped = NULL;
     if (!v->want_half && !v->want_full)
         return;
-    stand_at(g, n);
+    set_position(g, n);
     bool computed = !(is_contraction(n) && v->rounded) && !(is_move(n) && (v->rounded || !v->want_full));
     if (computed) {
         n->mapped = is_contraction(n) ? narrow_contraction(w, n) : graph_rebuild(g, n, inputs_of(w, n, false));
@@ -348,7 +348,7 @@ static void narrow(const Narrower *w, Node *n)
 
 static Graph *narrow_all(Graph *g)
 {
-    Narrower w = {.graph = g, .values = look_at(g), .copy = copies_of(g->model), .half = g->model->precision};
+    Narrower w = {.graph = g, .values = analyse(g), .copy = copies_of(g->model), .half = g->model->precision};
     Graph *target = w.target = graph_new(g->model, g->name, g->parent);
     for (int i = 0; i < g->node_count; i++)
         narrow(&w, g->nodes[i]);
@@ -357,7 +357,7 @@ static Graph *narrow_all(Graph *g)
         Result r = target->results[i];
         if ((r.role != ROLE_UPDATE && r.role != ROLE_INIT) || w.copy[r.index] < 0)
             continue;
-        stand_at(target, r.value);
+        set_position(target, r.value);
         Node *value = graph_cast(target, r.value, w.half);
         typed(r.value, value);
         graph_result(target, r.role, g->model->variables[w.copy[r.index]].name, w.copy[r.index], value, NULL);

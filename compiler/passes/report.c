@@ -20,11 +20,11 @@
 
 enum { REPORTED_ELEMENTS = 4096 };
 
-typedef struct Sum { /* over the samples of a report */
+typedef struct ReportSum { /* over the samples of a report */
     int variable;       /* its accumulator */
     Node *added;        /* in the step graph: what a step adds to it */
     Node *total;        /* in the report graph, F64, of the variable's shape */
-} Sum;
+} ReportSum;
 
 typedef struct Reporter {
     Model *model;
@@ -32,13 +32,13 @@ typedef struct Reporter {
     const Graph *source;
     Graph *step;   /* the new train or eval graph */
     Graph *report; /* where sums become numbers: the report graph, or the step's for what is observed */
-    Sum *sums;
+    ReportSum *sums;
     int sum_count;
     /* by id in source */
     bool *after_total;      /* is or depends on a TOTAL */
     bool *of_step;          /* depends on what a step brings, other than through a TOTAL */
     int *sum_of_total;      /* of a TOTAL: its sum */
-    Node **late;            /* in the report graph: F64 or bool */
+    Node **report_nodes;            /* in the report graph: F64 or bool */
 } Reporter;
 
 /* ---- accumulators */
@@ -75,7 +75,7 @@ static int add_accumulator(Reporter *r, const char *name, int number, Node *adde
     v.name = new_variable_name(m, format("%s%s.%d", r->prefix, name, number));
     for (int i = 0; i < MAX_RANK; i++)
         v.order[i] = i;
-    Sum sum = {.variable = m->variable_count, .added = added};
+    ReportSum sum = {.variable = m->variable_count, .added = added};
     APPEND(m->variables, m->variable_count, v);
     Node *before = graph_variable(g, sum.variable);
     Node *value = added->op == OP_MOMENTS ? graph_merge_moments(g, before, added) : graph_binary(g, OP_ADD, before, added);
@@ -163,7 +163,7 @@ static void copy_step(Reporter *r, const char *name)
 }
 
 /* Returns the nodes that metrics of totals need in the report graph. */
-static bool *find_late(const Reporter *r)
+static bool *find_in_report(const Reporter *r)
 {
     const Graph *g = r->source;
     bool *needed = NEW_ARRAY(bool, g->node_count);
@@ -185,7 +185,7 @@ static void add_totals(Reporter *r, const bool *needed)
         const Node *n = r->source->nodes[i];
         if (!needed[i] || n->op != OP_TOTAL)
             continue;
-        stand_at(r->step, n);
+        set_position(r->step, n);
         Node *x = n->in[0]->mapped;
         if (x->op == OP_MOMENTS)
             r->sum_of_total[i] = add_accumulator(r, "total", count++, x, true);
@@ -231,12 +231,12 @@ static void read_sums(Reporter *r, bool of_step)
 }
 
 /* Computes n in double; integers, too, which a double holds up to 2^53. */
-static Node *late_node(Reporter *r, const Node *n)
+static Node *report_node(Reporter *r, const Node *n)
 {
     Graph *g = r->report;
     Node **in = NEW_ARRAY(Node *, n->inputs), *y;
     for (int k = 0; k < n->inputs; k++) {
-        in[k] = r->late[n->in[k]->id];
+        in[k] = r->report_nodes[n->in[k]->id];
         if (k == 1 && (n->op == OP_GATHER || n->op == OP_SCATTER_ADD))
             in[k] = graph_cast(g, in[k], I32);
         if (n->op == OP_SCAN) /* its body is unchanged */
@@ -260,14 +260,14 @@ static Node *late_node(Reporter *r, const Node *n)
     return y->dtype == BOOL && n->dtype == BOOL ? y : y->weak ? y : graph_cast(g, y, F64);
 }
 
-static void compute_late(Reporter *r, const bool *needed)
+static void compute_in_report(Reporter *r, const bool *needed)
 {
     for (int i = 0; i < r->source->node_count; i++) {
         const Node *n = r->source->nodes[i];
         if (!needed[i])
             continue;
-        stand_at(r->report, n);
-        r->late[i] = n->op == OP_TOTAL ? r->sums[r->sum_of_total[i]].total : late_node(r, n);
+        set_position(r->report, n);
+        r->report_nodes[i] = n->op == OP_TOTAL ? r->sums[r->sum_of_total[i]].total : report_node(r, n);
     }
 }
 
@@ -333,7 +333,7 @@ static void report_metrics(Reporter *r, Graph *g, const bool *needed, const int 
 {
     r->report = g;
     read_sums(r, g == r->step);
-    compute_late(r, needed);
+    compute_in_report(r, needed);
     r->report->at = NULL;
     report_losses(r, first);
     for (int i = 0; i < r->source->result_count; i++) {
@@ -342,7 +342,7 @@ static void report_metrics(Reporter *r, Graph *g, const bool *needed, const int 
             continue;
         r->report->at = x->at;
         report_value(r, x, format("%s%s", prefix, x->name ? x->name : "?"),
-                     r->after_total[x->value->id] ? r->late[x->value->id] : mean_of(r, first[i]));
+                     r->after_total[x->value->id] ? r->report_nodes[x->value->id] : mean_of(r, first[i]));
     }
 }
 
@@ -353,10 +353,10 @@ static Graph *make_report(Model *m, Graph **step, const char *prefix, const char
     r.after_total = NEW_ARRAY(bool, source->node_count);
     r.of_step = NEW_ARRAY(bool, source->node_count);
     r.sum_of_total = NEW_ARRAY(int, source->node_count);
-    r.late = NEW_ARRAY(Node *, source->node_count);
+    r.report_nodes = NEW_ARRAY(Node *, source->node_count);
     find_sides(&r);
     copy_step(&r, source->name);
-    bool *needed = find_late(&r);
+    bool *needed = find_in_report(&r);
     add_totals(&r, needed);
     int *first = NEW_ARRAY(int, source->result_count); /* the sums of each mean */
     for (int i = 0; i < source->result_count; i++) {

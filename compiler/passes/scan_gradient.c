@@ -14,14 +14,14 @@
  * sequences are stacks. Gradients of captured values are sums over the steps: hoist_loop makes one contraction of all steps and
  * samples of them if possible. Nothing is computed through carries that no gradient reaches. */
 #include "compiler/passes/loops.h"
-#include "compiler/passes/same.h"
+#include "compiler/passes/compute_once.h"
 #include "compiler/passes/simplify/simplify.h"
 
 /* What an ARG of the step's gradient is; CONDITION: selects a gradient. */
 typedef enum Meaning { BEFORE, INPUT, CARRY_GRADIENT, STACK_GRADIENT, CONDITION } Meaning;
-typedef struct Argument { Meaning meaning; int number; } Argument; /* of the carry, input, stack or condition */
+typedef struct ReverseArgument { Meaning meaning; int number; } ReverseArgument; /* of the carry, input, stack or condition */
 
-typedef Argument Output; /* a gradient; BEFORE: of the carry before the step; INPUT: of the slice or the captured value */
+typedef ReverseArgument Output; /* a gradient; BEFORE: of the carry before the step; INPUT: of the slice or the captured value */
 
 typedef struct Reverse {
     Sweep *s;
@@ -35,7 +35,7 @@ typedef struct Reverse {
     bool *stepwise;
     int condition_count;
     Graph *body;            /* a step of the loop and its gradient; its results are `outputs` */
-    Argument *arguments;
+    ReverseArgument *arguments;
     int argument_count;
     Output *outputs;
     int output_count;
@@ -47,7 +47,7 @@ typedef struct Reverse {
 
 static Node *new_argument(Reverse *r, Node *node, const Node *like, Meaning meaning, int number)
 {
-    Argument a = {meaning, number};
+    ReverseArgument a = {meaning, number};
     APPEND(r->arguments, r->argument_count, a);
     return graph_argument(r->body, node, like, AS_IT_IS);
 }
@@ -159,7 +159,7 @@ static Node *condition_argument(Reverse *r, Node *c, bool stepwise)
 }
 
 /* Records the selection of the ARG of a gradient in the step; stack -1: of a carry's. */
-static Node *note_selection(Reverse *r, Sweep *own, Node *argument, int stack)
+static Node *record_selection(Reverse *r, Sweep *own, Node *argument, int stack)
 {
     Selection y = {NULL, 0};
     for (int i = 0; i < r->common.count; i++)
@@ -169,7 +169,7 @@ static Node *note_selection(Reverse *r, Sweep *own, Node *argument, int stack)
     for (int i = 0; by && i < by->count; i++)
         if (!in_every_step(r->g, by->conditions[i], given->shape.rank))
             APPEND(y.conditions, y.count, condition_argument(r, by->conditions[i], true));
-    selection_note(own, argument, &y);
+    selection_record(own, argument, &y);
     return argument;
 }
 
@@ -188,23 +188,23 @@ static bool build_step(Reverse *r)
         if (l->body->nodes[i]->op != OP_ARG)
             graph_copy_node(r->body, l->body->nodes[i]);
     Sweep own = begin_sweep(r);
-    stand_at(r->body, r->scan);
+    set_position(r->body, r->scan);
     r->body->backward = true;
     for (int i = 0; i < l->carries; i++)
         if (r->active[i])
             contribute(&own, l->next[i]->mapped,
-                       note_selection(r, &own, new_argument(r, l->in[i], l->arg[i], CARRY_GRADIENT, i), -1));
+                       record_selection(r, &own, new_argument(r, l->in[i], l->arg[i], CARRY_GRADIENT, i), -1));
     for (int j = 0; j < l->stacks; j++) {
         Node *given = r->given[l->carries + j];
         if (!given)
             continue;
         Node like = *given;
         like.shape = l->stack[j]->shape;
-        contribute(&own, l->stack[j]->mapped, note_selection(r, &own, new_argument(r, given, &like, STACK_GRADIENT, j), j));
+        contribute(&own, l->stack[j]->mapped, record_selection(r, &own, new_argument(r, given, &like, STACK_GRADIENT, j), j));
     }
     for (int i = own.forward_count - 1; i >= 0; i--)
         sweep_node(&own, r->body->nodes[i]);
-    stand_at(r->body, r->scan);
+    set_position(r->body, r->scan);
     r->body->backward = true;
     for (int i = 0; i < l->inputs; i++) {
         Node *gradient = arg[i] ? sweep_take(&own, arg[i]) : NULL;
@@ -246,7 +246,7 @@ static void decide(Reverse *r)
     double *bytes = NEW_ARRAY(double, count);
     bool *needed = NEW_ARRAY(bool, count);
     bool *same = NEW_ARRAY(bool, count), *compared = NEW_ARRAY(bool, count); /* extrema: of what they are compared with */
-    find_same(b, NULL, same, compared);
+    find_computed_once(b, NULL, same, compared);
     r->reverse = NEW_ARRAY(bool, count);
     r->varies = NEW_ARRAY(bool, count);
     r->crosses = NEW_ARRAY(bool, count);
@@ -255,7 +255,7 @@ static void decide(Reverse *r)
         const Node *n = b->nodes[i];
         bool there = false;
         if (n->op == OP_ARG) {
-            Argument a = r->arguments[n->ints[0]];
+            ReverseArgument a = r->arguments[n->ints[0]];
             there = a.meaning == INPUT;
             r->reverse[i] = a.meaning == CARRY_GRADIENT || a.meaning == STACK_GRADIENT || a.meaning == CONDITION;
             r->varies[i] = a.meaning != INPUT || loop_kind(&r->l, a.number) == AS_SEQUENCE;
@@ -335,7 +335,7 @@ static void store(Reverse *r)
 
 static Node *argument_inside(const Reverse *r, Graph *inner, const Node *n, Node **carries)
 {
-    Argument a = r->arguments[n->ints[0]];
+    ReverseArgument a = r->arguments[n->ints[0]];
     switch (a.meaning) {
     case INPUT: return graph_capture(inner, r->l.in[a.number]);
     case CARRY_GRADIENT: return carries[a.number];
@@ -402,7 +402,7 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
 static void contribute_selected(Reverse *r, Node *n, Node *gradient)
 {
     if (gradient->sharded && r->common.count)
-        selection_note(r->s, gradient, &r->common);
+        selection_record(r->s, gradient, &r->common);
     contribute(r->s, n, gradient);
 }
 
@@ -423,12 +423,12 @@ void scan_gradient(Sweep *s, Node *scan, Node **given)
         return;
     decide(&r);
     store(&r);
-    stand_at(r.g, scan);
+    set_position(r.g, scan);
     r.g->backward = true;
     bool *used = NEW_ARRAY(bool, l->carries + r.output_count), *summed = NEW_ARRAY(bool, l->carries + r.output_count);
     Node *loop = reverse_loop(&r, used, summed);
     Node **results = hoist_loop(r.g, loop, loop->in, used, summed);
-    stand_at(r.g, scan);
+    set_position(r.g, scan);
     r.g->backward = true;
     int at = 0;
     for (int i = 0; i < l->carries; i++)

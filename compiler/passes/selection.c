@@ -331,10 +331,10 @@ const Selection *selection_of(Sweep *s, const Node *gradient)
     if (id < s->selection_count && s->selections[id])
         return s->selections[id];
     Selection found = read_selection(s, gradient);
-    return selection_note(s, gradient, &found);
+    return selection_record(s, gradient, &found);
 }
 
-const Selection *selection_note(Sweep *s, const Node *gradient, const Selection *selection)
+const Selection *selection_record(Sweep *s, const Node *gradient, const Selection *selection)
 {
     Selection *own = NEW(Selection);
     *own = *selection;
@@ -354,7 +354,7 @@ Node *selection_of_contraction(Sweep *s, Node *gradient, const Node *from, const
     for (int i = 0; i < y.count; i++)
         if (gradient->sharded || !y.conditions[i]->sharded)
             APPEND(kept.conditions, kept.count, y.conditions[i]);
-    selection_note(s, gradient, &kept);
+    selection_record(s, gradient, &kept);
     return gradient;
 }
 

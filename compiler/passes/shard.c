@@ -31,13 +31,13 @@
 /* the smallest weights, up to this fraction of all elements, are not worth transfers of their own */
 static const double SMALL = 0.01;
 
-typedef struct Value {  /* of a node of the train graph */
-    bool own;           /* depends on Split gradients, element by element */
-    bool parts;         /* not `own`, but only used by `own` nodes, element by element: it is split if a variable in it is */
-    int cluster;        /* own: union-find parent among nodes that must be split together */
-    bool whole;         /* of such a node: it may not be split */
-    Node *gathered;     /* own: in the new graph, the whole value; NULL: not needed yet */
-} Value;
+typedef struct NodeSharding {  /* of a node of the train graph */
+    bool split_computed;           /* depends on Split gradients, element by element */
+    bool split_used;         /* not `split_computed`, but only used by `split_computed` nodes, element by element: it is split if a variable in it is */
+    int cluster;        /* split_computed: union-find parent among nodes that must be split together */
+    bool unsplittable;         /* of such a node: it may not be split */
+    Node *gathered;     /* split_computed: in the new graph, the whole value; NULL: not needed yet */
+} NodeSharding;
 
 typedef struct Sharder {
     Model *model;
@@ -45,13 +45,13 @@ typedef struct Sharder {
     const Graph *train;
     Graph *const *graphs; int graph_count; /* train is one of them */
     Graph *target;
-    Value *values;      /* by id, of train */
+    NodeSharding *values;      /* by id, of train */
     bool *gathers;      /* by variable: it is split, and gathered for its readers */
     bool *sums;         /* by variable: it accumulates a gradient, and is split */
     int64_t small;      /* elements of the largest weight that stays whole, with its gradient */
 } Sharder;
 
-static Value *value_of(const Sharder *s, const Node *n) { return &s->values[n->id]; }
+static NodeSharding *value_of(const Sharder *s, const Node *n) { return &s->values[n->id]; }
 
 /* ---- small weights */
 static int compare_counts(const void *a, const void *b)
@@ -89,72 +89,72 @@ static int variable_of(const Node *n) { return n->op == OP_VARIABLE ? (int)n->in
 
 static bool is_gathered(const Sharder *s, const Node *n) { return n->op == OP_VARIABLE && s->gathers[n->ints[0]]; }
 
-/* Sets `own`, from the gradients on; what cannot be split with a gradient makes its cluster whole. Returns true if a cluster
- * became whole. */
+/* Sets `split_computed`, from the gradients on; what cannot be split with a gradient makes its cluster whole. Returns true if a
+ * cluster became whole. */
 static bool follow_gradients(const Sharder *s)
 {
     bool changed = false;
     for (int i = 0; i < s->train->node_count; i++) {
         const Node *n = s->train->nodes[i];
-        Value *v = &s->values[i];
+        NodeSharding *v = &s->values[i];
         bool any = false;
         if (is_gradient(s, n)) {
-            v->own = !s->values[cluster_of(s, i)].whole;
+            v->split_computed = !s->values[cluster_of(s, i)].unsplittable;
             continue;
         }
         for (int k = 0; k < n->inputs; k++)
-            any = any || value_of(s, n->in[k])->own;
-        v->own = any && node_keeps_elements(n) && !n->sharded;
+            any = any || value_of(s, n->in[k])->split_computed;
+        v->split_computed = any && node_keeps_elements(n) && !n->sharded;
         for (int k = 0; k < n->inputs && any; k++) {
-            if (!value_of(s, n->in[k])->own)
+            if (!value_of(s, n->in[k])->split_computed)
                 continue;
-            if (v->own) {
+            if (v->split_computed) {
                 s->values[cluster_of(s, n->in[k]->id)].cluster = cluster_of(s, i);
             } else if (!node_sums_all(n)) {
-                s->values[cluster_of(s, n->in[k]->id)].whole = true;
+                s->values[cluster_of(s, n->in[k]->id)].unsplittable = true;
                 changed = true;
             }
         }
     }
     for (int i = 0; i < s->train->result_count; i++) {
         const Result *r = &s->train->results[i];
-        if (r->role == ROLE_UPDATE || !value_of(s, r->value)->own)
+        if (r->role == ROLE_UPDATE || !value_of(s, r->value)->split_computed)
             continue;
-        s->values[cluster_of(s, r->value->id)].whole = true;
+        s->values[cluster_of(s, r->value->id)].unsplittable = true;
         changed = true;
     }
     return changed;
 }
 
 /* Repeats until no cluster changes: a cluster that was joined to a whole one is whole, too, and stays joined. */
-static void find_own(const Sharder *s)
+static void find_split_computed(const Sharder *s)
 {
     for (int i = 0; i < s->train->node_count; i++)
         s->values[i].cluster = i;
     while (follow_gradients(s))
         for (int i = 0; i < s->train->node_count; i++)
-            s->values[i].whole = s->values[i].whole || s->values[cluster_of(s, i)].whole;
+            s->values[i].unsplittable = s->values[i].unsplittable || s->values[cluster_of(s, i)].unsplittable;
 }
 
 /* of train: its inputs may be parts */
-static bool takes_parts(const Sharder *s, const Node *n) { return value_of(s, n)->own || value_of(s, n)->parts || node_sums_all(n); }
+static bool takes_parts(const Sharder *s, const Node *n) { return value_of(s, n)->split_computed || value_of(s, n)->split_used || node_sums_all(n); }
 
-/* Sets `parts`, from the users back; gathered variables are available both ways. */
-static void find_parts(const Sharder *s)
+/* Sets `split_used`, from the users back; gathered variables are available both ways. */
+static void find_split_used(const Sharder *s)
 {
     const Graph *g = s->train;
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
         bool may = n->op == OP_VARIABLE || (node_keeps_elements(n) && n->distribution == REPLICATED);
-        s->values[i].parts = may && !s->values[i].own && shape_count(&n->shape) > 1;
+        s->values[i].split_used = may && !s->values[i].split_computed && shape_count(&n->shape) > 1;
     }
     for (int i = 0; i < g->result_count; i++)
-        value_of(s, g->results[i].value)->parts = is_gathered(s, g->results[i].value);
+        value_of(s, g->results[i].value)->split_used = is_gathered(s, g->results[i].value);
     for (int i = g->node_count - 1; i >= 0; i--) {
         const Node *n = g->nodes[i];
         for (int k = 0; k < n->inputs; k++)
             if (!takes_parts(s, n) && !is_gathered(s, n->in[k]))
-                value_of(s, n->in[k])->parts = false;
+                value_of(s, n->in[k])->split_used = false;
     }
 }
 
@@ -173,7 +173,7 @@ static void split_variables(const Sharder *s)
         if (s->graphs[k] != g)
             mark_read(s->graphs[k], elsewhere);
     for (int i = 0; i < g->node_count; i++)
-        if (g->nodes[i]->op == OP_VARIABLE && !s->values[i].parts)
+        if (g->nodes[i]->op == OP_VARIABLE && !s->values[i].split_used)
             elsewhere[g->nodes[i]->ints[0]] = true;
     for (int i = 0; i < g->result_count; i++) {
         const Result *r = &g->results[i];
@@ -181,7 +181,7 @@ static void split_variables(const Sharder *s)
             continue;
         Variable *v = &s->model->variables[r->index];
         bool kind = v->kind == OPTIMIZER_STATE || v->kind == OBSERVED || v->kind == WEIGHT || v->kind == AVERAGE;
-        v->split = kind && !elsewhere[r->index] && value_of(s, r->value)->own;
+        v->split = kind && !elsewhere[r->index] && value_of(s, r->value)->split_computed;
     }
     for (int v = 0; v < s->model->variable_count; v++) {
         Variable *x = &s->model->variables[v];
@@ -198,7 +198,7 @@ static void find_gathered(const Sharder *s)
     const Graph *g = s->train;
     bool *kept = NEW_ARRAY(bool, s->model->variable_count);
     for (int i = 0; i < g->result_count; i++)
-        if (g->results[i].role == ROLE_UPDATE && !value_of(s, g->results[i].value)->own)
+        if (g->results[i].role == ROLE_UPDATE && !value_of(s, g->results[i].value)->split_computed)
             kept[g->results[i].index] = true;
     for (int v = 0; v < s->model->variable_count; v++) {
         const Variable *x = &s->model->variables[v];
@@ -220,13 +220,13 @@ static void find_sums(const Sharder *s)
 {
     for (int i = 0; i < s->train->node_count; i++) {
         const Node *n = s->train->nodes[i];
-        int v = is_gradient(s, n) && value_of(s, n)->own ? accumulator_of(s, n->in[0]) : -1;
+        int v = is_gradient(s, n) && value_of(s, n)->split_computed ? accumulator_of(s, n->in[0]) : -1;
         if (v >= 0)
             s->sums[v] = s->model->variables[v].partial;
     }
 }
 
-static bool is_sum(const Sharder *s, const Node *n)
+static bool is_accumulated(const Sharder *s, const Node *n)
 {
     int v = accumulator_of(s, n);
     return v >= 0 && s->sums[v];
@@ -239,13 +239,13 @@ static Node *scattered(const Sharder *s, Node *partial)
     return s->what >= SHARD_GRADIENTS ? NODE(s->target, OP_OWN, NULL, 0, NULL, part) : part;
 }
 
-/* whole: a variable of which each device has a part */
+/* unsplittable: a variable of which each device has a part */
 static Node **whole_inputs(const Sharder *s, const Node *n, bool parts)
 {
     Node **in = mapped_inputs(n);
     for (int k = 0; k < n->inputs && !parts; k++)
         if (is_gathered(s, n->in[k])) {
-            stand_at(s->target, n->in[k]);
+            set_position(s->target, n->in[k]);
             s->target->path = NULL;
             in[k] = NODE(s->target, OP_ALL_GATHER, NULL, 0, NULL, in[k]);
             if (!in[k]->name)
@@ -258,21 +258,21 @@ static Node *split_node(Sharder *s, Node *n, bool train)
 {
     Graph *g = s->target;
     Node **in = whole_inputs(s, n, train && takes_parts(s, n));
-    stand_at(g, n);
-    if (is_sum(s, n))
+    set_position(g, n);
+    if (is_accumulated(s, n))
         return graph_binary(g, OP_ADD, in[0], scattered(s, in[1]));
-    if (!train || !is_gradient(s, n) || !value_of(s, n)->own)
+    if (!train || !is_gradient(s, n) || !value_of(s, n)->split_computed)
         return graph_rebuild(g, n, in);
-    return is_sum(s, n->in[0]) ? in[0] : scattered(s, in[0]);
+    return is_accumulated(s, n->in[0]) ? in[0] : scattered(s, in[0]);
 }
 
 static Node *gathered(Sharder *s, Node *n)
 {
-    Value *v = value_of(s, n);
-    if (!v->own)
+    NodeSharding *v = value_of(s, n);
+    if (!v->split_computed)
         return n->mapped;
     if (!v->gathered) {
-        stand_at(s->target, n);
+        set_position(s->target, n);
         v->gathered = NODE(s->target, OP_ALL_GATHER, NULL, 0, NULL, n->mapped);
         if (!v->gathered->name)
             v->gathered->name = n->name;
@@ -284,8 +284,8 @@ static Node *gathered(Sharder *s, Node *n)
  * depends on the gradient in another way. */
 static Node *from_gathered(Sharder *s, Node *n)
 {
-    Value *v = value_of(s, n);
-    if (!v->own || v->gathered)
+    NodeSharding *v = value_of(s, n);
+    if (!v->split_computed || v->gathered)
         return gathered(s, n);
     Node *in[3]; /* of element-wise operations */
     if (is_gradient(s, n))
@@ -293,7 +293,7 @@ static Node *from_gathered(Sharder *s, Node *n)
     for (int k = 0; k < n->inputs; k++)
         if (!(in[k] = from_gathered(s, n->in[k])))
             return NULL;
-    stand_at(s->target, n);
+    set_position(s->target, n);
     return v->gathered = graph_rebuild(s->target, n, in);
 }
 
@@ -301,7 +301,7 @@ static void add_result(Sharder *s, Result r, bool train)
 {
     bool update = r.role == ROLE_UPDATE, average = update && s->model->variables[r.index].kind == AVERAGE;
     Node *n = r.value, *value = n->mapped;
-    stand_at(s->target, n);
+    set_position(s->target, n);
     if (train && update && !s->model->variables[r.index].split) {
         value = average ? from_gathered(s, n) : NULL;
         value = value ? value : gathered(s, n);
@@ -319,7 +319,7 @@ static Graph *rebuild(Sharder *s, const Graph *g)
     s->target = graph_new(s->model, g->name, g->parent);
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i];
-        become(n, split_node(s, n, train));
+        map_node(n, split_node(s, n, train));
     }
     for (int pass = 0; pass < 2; pass++) /* averages after the weights that are gathered */
         for (int i = 0; i < g->result_count; i++) {
@@ -342,15 +342,15 @@ void shard(Model *m, Sharding what, const Graph *train, Graph *const *graphs, in
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Sharder s = {.model = m, .what = what, .train = train, .graphs = graphs, .graph_count = graph_count,
-                 .values = NEW_ARRAY(Value, train->node_count), .gathers = NEW_ARRAY(bool, m->variable_count),
+                 .values = NEW_ARRAY(NodeSharding, train->node_count), .gathers = NEW_ARRAY(bool, m->variable_count),
                  .sums = NEW_ARRAY(bool, m->variable_count)};
     s.small = largest_small(m);
-    find_own(&s);
+    find_split_computed(&s);
     if (what >= SHARD_GRADIENTS)
         find_sums(&s);
     if (what >= SHARD_WEIGHTS)
         find_gathered(&s);
-    find_parts(&s);
+    find_split_used(&s);
     split_variables(&s);
     memory_use(outer);
     for (int k = 0; k < graph_count; k++) {

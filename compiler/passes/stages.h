@@ -38,7 +38,7 @@ void find_rounded_variables(Model *, Graph **graphs, int graph_count);
 Graph *choose_precision(Graph *);
 /* one_bit.c        REDUCE of gradients -> REDUCE_BITS; adds residuals to the model */
 Graph *send_one_bit(Graph *train);
-/* rounded.c        REDUCE and REDUCE_SCATTER of gradients in bf16, after shard */
+/* bf16_gradients.c        REDUCE and REDUCE_SCATTER of gradients in bf16, after shard */
 Graph *round_gradients(Graph *);
 /* shard.c          gradients to REDUCE_SCATTER, updates of the own part, ALL_GATHER; Variable.split. graphs: of all phases */
 void shard(Model *, Sharding, const Graph *train, Graph *const *graphs, int graph_count, Graph **sharded);

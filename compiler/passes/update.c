@@ -241,8 +241,8 @@ static bool is_step(const Node *n) { return n->op == OP_RUN && n->ints[0] == RUN
 static void copy_node(Graph *g, Node *n)
 {
     if (is_step(n) && skips(g->model)) {
-        stand_at(g, n);
-        become(n, applied_step(g));
+        set_position(g, n);
+        map_node(n, applied_step(g));
     } else {
         graph_copy_node(g, n);
     }
@@ -350,7 +350,7 @@ static Node *unscaled(Graph *g, Node *gradient)
 {
     if (g->model->precision != F16)
         return gradient;
-    stand_at(g, gradient);
+    set_position(g, gradient);
     Node *by = graph_variable(g, g->model->loss_scale);
     return scale(g, gradient, graph_binary(g, OP_DIV, graph_number(g, 1, F64), by));
 }
@@ -391,7 +391,7 @@ Graph *update(Graph *train)
             continue;
         }
         int64_t v = n->ints[0];
-        stand_at(g, n);
+        set_position(g, n);
         n->mapped = u.gradients[v] ? u.gradients[v] : graph_fill(g, 0, n->shape, n->dtype);
     }
     observe(&u, train->model);
@@ -407,7 +407,7 @@ Graph *update(Graph *train)
         r.value = r.value->mapped;
         r.weight = r.weight ? r.weight->mapped : NULL;
         if (is_guarded(m, &r)) {
-            stand_at(g, r.value);
+            set_position(g, r.value);
             r.value = if_good(&u, r.value, r.index);
         }
         graph_add_result(g, r);

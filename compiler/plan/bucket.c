@@ -17,7 +17,7 @@
  *   sync       r0  r1         r2   r5  r6
  *
  * On GPUs, free calls run while others wait (fill.c). Two kinds of copies move: the copy of a weight's own part to where it is
- * gathered (gather.c) runs before the first reader (ahead.c); the copy of a gradient's own part, after which its bucket is dead,
+ * gathered (gather.c) runs before the first reader (gather_starts.c); the copy of a gradient's own part, after which its bucket is dead,
  * runs when the reduce-scatter is predicted to have ended.
  *
  * Reductions of one-bit gradients share buckets with each other, in whole segments (mgpu_bits.h). Other transfers than sums have
@@ -36,38 +36,38 @@
 #include <stdlib.h>
 
 /* ---- dependences of tasks */
-typedef struct Need { /* of one task */
+typedef struct TaskNeeds { /* of one task */
     int *before; int count; /* tasks, by number; a task may be listed twice */
-} Need;
-typedef struct Use { /* of one tensor, so far */
+} TaskNeeds;
+typedef struct TensorUse { /* of one tensor, so far */
     int writer;             /* -1: none */
     int *readers; int count;/* since the last write */
-} Use;
+} TensorUse;
 
-static Need *find_needs(const Phase *p)
+static TaskNeeds *find_needs(const Phase *p)
 {
-    Need *needs = NEW_ARRAY(Need, p->task_count);
-    Use *uses = NEW_ARRAY(Use, p->tensor_count);
+    TaskNeeds *needs = NEW_ARRAY(TaskNeeds, p->task_count);
+    TensorUse *uses = NEW_ARRAY(TensorUse, p->tensor_count);
     for (int i = 0; i < p->tensor_count; i++)
         uses[i].writer = -1;
     for (int t = 0; t < p->task_count; t++) {
         const Task *task = p->tasks[t];
-        Need *need = &needs[t];
+        TaskNeeds *need = &needs[t];
         for (int i = 0; i < task->read_count; i++) {
-            Use *use = &uses[task->reads[i]->id];
+            TensorUse *use = &uses[task->reads[i]->id];
             if (use->writer >= 0)
                 APPEND(need->before, need->count, use->writer);
         }
         for (int i = 0; i < task->write_count; i++) {
-            Use *use = &uses[task->writes[i]->id];
+            TensorUse *use = &uses[task->writes[i]->id];
             if (use->writer >= 0 && use->writer != t)
                 APPEND(need->before, need->count, use->writer);
             for (int r = 0; r < use->count; r++)
                 APPEND(need->before, need->count, use->readers[r]);
-            *use = (Use){.writer = t};
+            *use = (TensorUse){.writer = t};
         }
         for (int i = 0; i < task->read_count; i++) {
-            Use *use = &uses[task->reads[i]->id];
+            TensorUse *use = &uses[task->reads[i]->id];
             if (use->writer != t)
                 APPEND(use->readers, use->count, t);
         }
@@ -81,11 +81,11 @@ typedef struct Ordering {
     const Phase *phase;
     const Members *members;
     double samples;
-    Need *needs;
+    TaskNeeds *needs;
     bool *reduces;      /* by task: a transfer of more than 0 bytes */
     bool *final, *tail; /* by task */
     bool *waited;       /* by task: a sum that values of samples depend on: computing waits for it in the middle of the step */
-    bool *leads, *keeps; /* by task: copies that move: to before a gather (leads), to after a reduce-scatter (keeps) */
+    bool *copies_before_gather, *copies_after_scatter; /* by task: copies that move: to before a gather (leads), to after a reduce-scatter (keeps) */
     int *place;         /* by task: of kernels outside the tail the number of the call; of transfers that of the last producer */
     int *group;         /* by task: number of its group; -1: none */
     double engines_us;  /* time of a step that is saved if copy engines transfer the gradients; 0: they do not */
@@ -93,9 +93,9 @@ typedef struct Ordering {
 } Ordering;
 
 /* Returns the kernel that copies the own part to where the transfer gathers; -1: there is none. */
-static int lead_of(const Ordering *o, int transfer)
+static int gather_copy_of(const Ordering *o, int transfer)
 {
-    const Need *need = &o->needs[transfer];
+    const TaskNeeds *need = &o->needs[transfer];
     for (int i = 0; i < need->count && o->phase->tasks[transfer]->kind == TASK_TRANSFER; i++)
         if (gathers_variable(o->phase->tasks[need->before[i]], o->phase->tasks[transfer]))
             return need->before[i];
@@ -103,35 +103,35 @@ static int lead_of(const Ordering *o, int transfer)
 }
 
 /* Returns true for a copy of the result of a reduce-scatter. */
-static bool keeps_part(const Ordering *o, int t)
+static bool copies_scattered(const Ordering *o, int t)
 {
     const Task *task = o->phase->tasks[t];
-    const Need *need = &o->needs[t];
+    const TaskNeeds *need = &o->needs[t];
     bool copies = task->kind == TASK_KERNEL && task->elements && task->read_count == 1 && task->write_count == 1 &&
-                  tensor_is_own(task->writes[0], task->elements) && task->writes[0]->kind == TENSOR_TEMPORARY && need->count == 1;
-    return copies && o->reduces[need->before[0]] && o->phase->tasks[need->before[0]]->parties.transfer == MGPU_TRANSFER_REDUCE_SCATTER;
+                  tensor_is_divided(task->writes[0], task->elements) && task->writes[0]->kind == TENSOR_TEMPORARY && need->count == 1;
+    return copies && o->reduces[need->before[0]] && o->phase->tasks[need->before[0]]->participants.transfer == MGPU_TRANSFER_REDUCE_SCATTER;
 }
 
 static void find_moving(Ordering *o)
 {
     for (int t = 0; t < o->phase->task_count; t++) {
-        int lead = lead_of(o, t);
-        if (lead >= 0)
-            o->leads[lead] = true;
-        o->keeps[t] = keeps_part(o, t);
+        int copy = gather_copy_of(o, t);
+        if (copy >= 0)
+            o->copies_before_gather[copy] = true;
+        o->copies_after_scatter[t] = copies_scattered(o, t);
         for (int i = 0; i < o->needs[t].count && o->reduces[t]; i++) /* what a transfer needs does not move */
-            o->keeps[o->needs[t].before[i]] = false;
+            o->copies_after_scatter[o->needs[t].before[i]] = false;
     }
 }
 
 static void find_tail(Ordering *o)
 {
     const Phase *p = o->phase;
-    bool *leads = NEW_ARRAY(bool, p->task_count); /* transfers that lead to a REDUCE */
+    bool *gather_copies = NEW_ARRAY(bool, p->task_count); /* transfers that lead to a REDUCE */
     for (int t = p->task_count - 1; t >= 0; t--) {
-        o->final[t] = o->reduces[t] && !leads[t] && lead_of(o, t) < 0;
+        o->final[t] = o->reduces[t] && !gather_copies[t] && gather_copy_of(o, t) < 0;
         for (int i = 0; i < o->needs[t].count; i++)
-            leads[o->needs[t].before[i]] |= leads[t] || o->reduces[t];
+            gather_copies[o->needs[t].before[i]] |= gather_copies[t] || o->reduces[t];
     }
     for (int t = 0; t < p->task_count; t++)
         for (int i = 0; i < o->needs[t].count && !o->tail[t]; i++)
@@ -161,51 +161,51 @@ static double *begins_of(const Ordering *o, Task *const *calls, int count)
     return begin;
 }
 
-static int compare_leads(const void *a, const void *b)
+static int compare_gather_copies(const void *a, const void *b)
 {
-    const Lead *x = a, *y = b;
+    const GatherCopy *x = a, *y = b;
     if (x->reader != y->reader)
         return x->reader < y->reader ? -1 : 1;
     return (x->task > y->task) - (x->task < y->task);
 }
 
 /* Lists the copies before gathers, by their first readers among the head's `calls` calls that do not move. */
-static Lead *list_leads(const Ordering *o, int calls, int *count)
+static GatherCopy *list_gather_copies(const Ordering *o, int calls, int *count)
 {
     const Phase *p = o->phase;
-    Lead *leads = NULL;
+    GatherCopy *gather_copies = NULL;
     int *number = NEW_ARRAY(int, p->task_count); /* by transfer: its lead + 1 */
     for (int t = 0; t < p->task_count; t++) {
-        int lead = lead_of(o, t);
-        if (lead >= 0) {
+        int copy = gather_copy_of(o, t);
+        if (copy >= 0) {
             const Task *task = p->tasks[t];
-            Group g = {.parties = task->parties};
+            Group g = {.participants = task->participants};
             int64_t bytes = tensor_bytes(task->writes[0], 1);
-            Lead l = {lead, calls, bytes, cost_of_transfer(o->members, &g, (double)bytes).us, 0};
-            APPEND(leads, *count, l);
+            GatherCopy l = {copy, calls, bytes, cost_of_transfer(o->members, &g, (double)bytes).us, 0};
+            APPEND(gather_copies, *count, l);
             number[t] = *count;
         }
         for (int i = 0; i < o->needs[t].count && o->place[t] >= 0; i++) {
             int l = number[o->needs[t].before[i]];
-            if (l && o->place[t] < leads[l - 1].reader)
-                leads[l - 1].reader = o->place[t];
+            if (l && o->place[t] < gather_copies[l - 1].reader)
+                gather_copies[l - 1].reader = o->place[t];
         }
     }
     if (*count)
-        qsort(leads, (size_t)*count, sizeof *leads, compare_leads);
-    return leads;
+        qsort(gather_copies, (size_t)*count, sizeof *gather_copies, compare_gather_copies);
+    return gather_copies;
 }
 
-static bool is_of_bits(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
-static bool is_of_moments(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
-static bool sums(const Task *t) { return t->parties.transfer == MGPU_TRANSFER_REDUCE || is_of_bits(t) || is_of_moments(t); }
+static bool is_of_bits(const Task *t) { return t->participants.transfer == MGPU_TRANSFER_REDUCE_BITS; }
+static bool is_of_moments(const Task *t) { return t->participants.transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
+static bool all_reduces(const Task *t) { return t->participants.transfer == MGPU_TRANSFER_REDUCE || is_of_bits(t) || is_of_moments(t); }
 
 static void find_waited(Ordering *o)
 {
     const Phase *p = o->phase;
     bool *feeds = NEW_ARRAY(bool, p->task_count);
     for (int t = p->task_count - 1; t >= 0; t--) {
-        o->waited[t] = o->reduces[t] && feeds[t] && sums(p->tasks[t]);
+        o->waited[t] = o->reduces[t] && feeds[t] && all_reduces(p->tasks[t]);
         for (int i = 0; i < o->needs[t].count; i++)
             feeds[o->needs[t].before[i]] |= feeds[t] || (p->tasks[t]->kind == TASK_KERNEL && p->tasks[t]->writes[0]->sharded);
     }
@@ -229,7 +229,7 @@ static bool fill_head(const Ordering *o, int *calls, int count)
                         .stays = task->update,
                         .stops = o->waited[t]};
         if (f->stops) {
-            Cost c = cost_of_transfer(o->members, &(Group){.parties = task->parties}, (double)tensor_bytes(task->writes[0], 1));
+            Cost c = cost_of_transfer(o->members, &(Group){.participants = task->participants}, (double)tensor_bytes(task->writes[0], 1));
             f->us = c.us;
             f->taken = c.taken;
         } else if (task->kind == TASK_KERNEL)
@@ -245,7 +245,7 @@ static void place_head(Ordering *o)
     Task **calls = NEW_ARRAY(Task *, p->task_count);
     for (int t = 0; t < p->task_count; t++) {
         o->place[t] = -1;
-        if (!o->tail[t] && p->tasks[t]->kind == TASK_KERNEL && !o->leads[t] && !o->keeps[t])
+        if (!o->tail[t] && p->tasks[t]->kind == TASK_KERNEL && !o->copies_before_gather[t] && !o->copies_after_scatter[t])
             fixed[count++] = t;
     }
     o->order->filled = fill_head(o, fixed, count);
@@ -253,15 +253,15 @@ static void place_head(Ordering *o)
         o->place[fixed[i]] = i;
         calls[i] = p->tasks[fixed[i]];
     }
-    Lead *leads = list_leads(o, count, &lead_count);
-    place_leads(leads, lead_count, begins_of(o, calls, count), o->program->gathered_ahead);
+    GatherCopy *gather_copies = list_gather_copies(o, count, &lead_count);
+    place_gather_copies(gather_copies, lead_count, begins_of(o, calls, count), o->program->early_gather_share);
     for (int k = 0; k < lead_count; k++)
         /* nothing may come between a contraction and its epilogue */
-        while (leads[k].place < count && task_is_joined(calls[leads[k].place]))
-            leads[k].place--;
+        while (gather_copies[k].place < count && task_is_joined(calls[gather_copies[k].place]))
+            gather_copies[k].place--;
     for (int i = 0, k = 0; i <= count; i++) {
-        for (; k < lead_count && leads[k].place == i; k++)
-            add_call(o, leads[k].task);
+        for (; k < lead_count && gather_copies[k].place == i; k++)
+            add_call(o, gather_copies[k].task);
         if (i < count)
             add_call(o, fixed[i]);
     }
@@ -287,9 +287,9 @@ static int new_group(Ordering *o, int t)
 {
     const Task *task = o->phase->tasks[t];
     const Tensor *x = task->writes[0];
-    Group g = {.dtype = x->dtype, .bucket = may_move(x), .final = o->final[t], .kept = task->kept, .parties = task->parties, .at = task->at};
-    if (mgpu_transfer_splits(g.parties.transfer) && !g.parties.parts)
-        g.parties.parts = split_elements(tensor_bytes(x, 1) / dtype_bytes(x->dtype), o->members->count);
+    Group g = {.dtype = x->dtype, .bucket = may_move(x), .final = o->final[t], .gathered_once = task->gathered_once, .participants = task->participants, .at = task->at};
+    if (mgpu_transfer_splits(g.participants.transfer) && !g.participants.parts)
+        g.participants.parts = split_elements(tensor_bytes(x, 1) / dtype_bytes(x->dtype), o->members->count);
     APPEND(o->order->groups, o->order->group_count, g);
     return o->order->group_count - 1;
 }
@@ -304,9 +304,9 @@ static void join_group(Ordering *o, int number, int t)
     o->group[t] = number;
 }
 
-static void mark_engines(const Ordering *o, Group *g)
+static void choose_engines(const Ordering *o, Group *g)
 {
-    if (o->engines_us <= 0 || !sums_gradients(g))
+    if (o->engines_us <= 0 || !reduces_gradients(g))
         return;
     g->engines = true;
     g->saved_us = o->engines_us;
@@ -321,7 +321,7 @@ static void gather_final(Ordering *o, const int *final, const Buckets *b)
         int *g = &group[b->of[i]];
         if (*g < 0) {
             *g = new_group(o, final[i]);
-            mark_engines(o, &o->order->groups[*g]);
+            choose_engines(o, &o->order->groups[*g]);
         }
         join_group(o, *g, final[i]);
     }
@@ -345,7 +345,7 @@ static void gather_others(Ordering *o, const int *ready)
         open[i] = -1;
     for (int i = 0, call = -1; call < o->order->call_count; call++) {
         if (call >= 0) {
-            const Need *need = &o->needs[task_of[call]];
+            const TaskNeeds *need = &o->needs[task_of[call]];
             bool keep = completes[task_of[call]];
             for (int k = 0; k < need->count && keep; k++) {
                 int g = o->group[need->before[k]];
@@ -357,7 +357,7 @@ static void gather_others(Ordering *o, const int *ready)
         for (; ready[i] >= 0 && o->place[ready[i]] == call; i++) {
             const Tensor *x = p->tasks[ready[i]]->writes[0];
             int *g = &open[x->dtype + (is_of_moments(p->tasks[ready[i]]) ? DTYPES : 0)];
-            if (!may_move(x) || !sums(p->tasks[ready[i]])) {
+            if (!may_move(x) || !all_reduces(p->tasks[ready[i]])) {
                 join_group(o, new_group(o, ready[i]), ready[i]);
                 continue;
             }
@@ -427,21 +427,21 @@ static void sort_groups(Ordering *o)
 }
 
 /* ---- copies of reduce-scattered gradients: in the head when the reduce-scatter is predicted to have ended, else in the tail */
-typedef struct Keeping {
+typedef struct CopyPlacement {
     Ordering *o;
     Order before;           /* without the copies */
     int *waiting, count, next; /* the copies, in the order of their groups */
     double comp_us, comm_us, sync_us;  /* end of the last operation of each lane */
     double *over_us;                   /* by group: predicted end */
-} Keeping;
+} CopyPlacement;
 
-static void list_kept(Keeping *k)
+static void list_copies(CopyPlacement *k)
 {
     const Ordering *o = k->o;
     int task_count = o->phase->task_count;
     Rank *ranks = NEW_ARRAY(Rank, task_count);
     for (int t = 0; t < task_count; t++)
-        if (o->keeps[t])
+        if (o->copies_after_scatter[t])
             ranks[k->count++] = (Rank){o->group[o->needs[t].before[0]], 0, t};
     qsort(ranks, (size_t)k->count, sizeof *ranks, compare_rank);
     k->waiting = NEW_ARRAY(int, k->count);
@@ -449,7 +449,7 @@ static void list_kept(Keeping *k)
         k->waiting[i] = ranks[i].number;
 }
 
-static void place_kept_until(Keeping *k, int group, double us)
+static void place_copies_until(CopyPlacement *k, int group, double us)
 {
     for (; k->next < k->count; k->next++) {
         int t = k->waiting[k->next], own = k->o->group[k->o->needs[t].before[0]];
@@ -460,35 +460,35 @@ static void place_kept_until(Keeping *k, int group, double us)
 }
 
 /* Waits for what the call needs: sums, and copies, which are placed before it. */
-static void wait_for_needs(Keeping *k, int t)
+static void wait_for_needs(CopyPlacement *k, int t)
 {
     const Ordering *o = k->o;
     int group = -1;
     for (int i = 0; i < o->needs[t].count; i++) {
-        int before = o->needs[t].before[i], g = o->group[o->keeps[before] ? o->needs[before].before[0] : before];
+        int before = o->needs[t].before[i], g = o->group[o->copies_after_scatter[before] ? o->needs[before].before[0] : before];
         if (g >= 0 && k->over_us[g] > k->comp_us)
             k->comp_us = k->over_us[g];
-        group = o->keeps[before] && g > group ? g : group;
+        group = o->copies_after_scatter[before] && g > group ? g : group;
     }
-    place_kept_until(k, group, 0);
+    place_copies_until(k, group, 0);
 }
 
-static void begin_transfers(Keeping *k, int call, int *group)
+static void begin_transfers(CopyPlacement *k, int call, int *group)
 {
     const Order *order = k->o->order;
     for (; *group < order->group_count && order->groups[*group].after == call; ++*group) {
         const Group *g = &order->groups[*group];
-        double *lane = g->beside ? &k->sync_us : &k->comm_us;
+        double *lane = g->in_sync_lane ? &k->sync_us : &k->comm_us;
         *lane = (*lane > k->comp_us ? *lane : k->comp_us) + cost_of_transfer(k->o->members, g, (double)g->bytes).us;
         k->over_us[*group] = *lane;
     }
 }
 
-static void place_kept(Ordering *o)
+static void place_copies(Ordering *o)
 {
     Order *order = o->order;
-    Keeping k = {.o = o, .before = *order, .over_us = NEW_ARRAY(double, order->group_count)};
-    list_kept(&k);
+    CopyPlacement k = {.o = o, .before = *order, .over_us = NEW_ARRAY(double, order->group_count)};
+    list_copies(&k);
     if (!k.count)
         return;
     int *task_of = NEW_ARRAY(int, order->call_count), *moved = NEW_ARRAY(int, order->call_count + 1), group = 0;
@@ -509,7 +509,7 @@ static void place_kept(Ordering *o)
             k.comp_us += begin[i + 1] - begin[i];
             begin_transfers(&k, i, &group);
         }
-        place_kept_until(&k, -1, k.comp_us);
+        place_copies_until(&k, -1, k.comp_us);
     }
     for (; k.next < k.count; k.next++)
         if (!o->tail[k.waiting[k.next]])
@@ -541,7 +541,7 @@ static void place_tail(Ordering *o)
 static int compare_updates(const void *a, const void *b)
 {
     const Update *x = a, *y = b;
-    return x->sum != y->sum ? (x->sum > y->sum) - (x->sum < y->sum) : (x->function > y->function) - (x->function < y->function);
+    return x->reduced != y->reduced ? (x->reduced > y->reduced) - (x->reduced < y->reduced) : (x->function > y->function) - (x->function < y->function);
 }
 
 /* Returns, by task, the last of the sums that it waits for; -1: there is none. */
@@ -561,7 +561,7 @@ static int *last_sums(const Ordering *o, const int *final)
 
 /* Adds the updates of the tail. Each has its time in a launch that others began; launch_us includes the most that the first of a
  * launch takes longer. On host devices the updates of a bucket are one region. */
-static void add_updates(const Ordering *o, const Device *d, const int *final, Timeline *line, Sum *sums)
+static void add_updates(const Ordering *o, const Device *d, const int *final, Timeline *line, ReducedValue *all_reduces)
 {
     const int *last = last_sums(o, final);
     Update *updates = NULL;
@@ -571,9 +571,9 @@ static void add_updates(const Ordering *o, const Device *d, const int *final, Ti
         if (!o->tail[t] || task->kind != TASK_KERNEL)
             continue;
         const Kernel *function = function_of_launch(o->program, task);
-        double units = units_of_task(task, o->members->count, o->samples), joined = time_of_joined(o->program, d, task, units);
+        double units = units_of_task(task, o->members->count, o->samples), joined = time_in_joint_launch(o->program, d, task, units);
         longer = fmax(longer, time_of_task(o->program, d, task, units) - joined);
-        sums[last[t]].update_us += joined;
+        all_reduces[last[t]].update_us += joined;
         APPEND(updates, line->update_count, ((Update){last[t], o->program->target->regions ? 0 : function ? function->number : -1}));
     }
     if (updates)
@@ -592,7 +592,7 @@ static Stop *list_stops(const Ordering *o)
         const Group *group = &order->groups[g];
         Cost c = cost_of_transfer(o->members, group, (double)group->bytes);
         double shared_us = c.us - cost_of_transfer(o->members, group, 0).us;
-        stops[g] = (Stop){group->after, order->call_count, c.us, shared_us, c.taken, group->beside};
+        stops[g] = (Stop){group->after, order->call_count, c.us, shared_us, c.taken, group->in_sync_lane};
     }
     for (int t = 0; t < o->phase->task_count; t++)
         for (int i = 0; i < o->needs[t].count && o->place[t] >= 0 && o->phase->tasks[t]->kind == TASK_KERNEL; i++) {
@@ -603,12 +603,12 @@ static Stop *list_stops(const Ordering *o)
     return stops;
 }
 
-static Sum sum_of(const Ordering *o, int t)
+static ReducedValue reduced_of(const Ordering *o, int t)
 {
     const Task *task = o->phase->tasks[t];
     const Tensor *x = task->writes[0];
-    return (Sum){.place = o->place[t], .bytes = tensor_bytes(x, 1), .dtype = x->dtype, .what = collect_of(task->parties.transfer),
-                 .alone = !may_move(x) || !sums(task) || is_of_moments(task) || (is_of_bits(task) && shape_count(&x->shape) % MGPU_SEGMENT != 0)};
+    return (ReducedValue){.place = o->place[t], .bytes = tensor_bytes(x, 1), .dtype = x->dtype, .what = collect_of(task->participants.transfer),
+                 .own_bucket = !may_move(x) || !all_reduces(task) || is_of_moments(task) || (is_of_bits(task) && shape_count(&x->shape) % MGPU_SEGMENT != 0)};
 }
 
 /* Chooses buckets, with the stops in their present lanes; *end: of the step. */
@@ -622,14 +622,14 @@ static Buckets buckets_with(const Ordering *o, Timeline *t, double *end)
 }
 
 /* Moves the groups of sums that are waited for to the lane sync, or back. */
-static bool set_beside(const Ordering *o, bool beside, double saved_us)
+static bool set_sync_lane(const Ordering *o, bool beside, double saved_us)
 {
     bool any = false;
     for (int t = 0; t < o->phase->task_count; t++) {
         Group *g = o->group[t] >= 0 ? &o->order->groups[o->group[t]] : NULL;
         if (!g || !o->waited[t])
             continue;
-        g->beside = beside;
+        g->in_sync_lane = beside;
         g->saved_us = saved_us;
         any = true;
     }
@@ -663,14 +663,14 @@ static Buckets choose_buckets(Ordering *o, const int *final)
     bool regions = o->program->target->regions;
     double *call_us = NEW_ARRAY(double, order->call_count);
     Timeline t = {.members = o->members, .call_us = call_us, .call_count = order->call_count, .stop_count = order->group_count,
-                  .region_us = regions ? d.launch_us.value : 0, .across = !regions,
-                  .by_engines = policy_way(policy_of(o->program->options)) == MGPU_WAY_COPY};
-    while (final[t.sum_count] >= 0)
-        t.sum_count++;
-    Sum *all = NEW_ARRAY(Sum, t.sum_count);
-    for (int i = 0; i < t.sum_count; i++)
-        all[i] = sum_of(o, final[i]);
-    t.sums = all;
+                  .region_us = regions ? d.launch_us.value : 0, .joins_buckets = !regions,
+                  .by_engines = policy_implementation(policy_of(o->program->options)) == MGPU_IMPLEMENTATION_COPY};
+    while (final[t.reduced_count] >= 0)
+        t.reduced_count++;
+    ReducedValue *all = NEW_ARRAY(ReducedValue, t.reduced_count);
+    for (int i = 0; i < t.reduced_count; i++)
+        all[i] = reduced_of(o, final[i]);
+    t.reduced = all;
     for (int i = 0; i < order->call_count; i++)
         call_us[i] = time_in_head(o, &d, order->calls[i]);
     add_updates(o, &d, final, &t, all);
@@ -678,12 +678,12 @@ static Buckets choose_buckets(Ordering *o, const int *final)
     double end, beside_end;
     Buckets buckets = buckets_with(o, &t, &end);
     /* the methods of transfers are not known until the run */
-    bool open = o->program->target->transfers == MGPU_WAY_AUTO && !names_machine(o->program) && waited == WAITED_BY_COST;
-    if (open || waited == WAITED_COMM || !methods_beside(o->members) || !set_beside(o, true, 0))
+    bool open = o->program->target->transfers == MGPU_IMPLEMENTATION_AUTO && !names_machine(o->program) && waited == WAITED_BY_COST;
+    if (open || waited == WAITED_COMM || !methods_of_small_transfers(o->members) || !set_sync_lane(o, true, 0))
         return without_units(o, &t, buckets, end);
     Buckets beside = buckets_with(o, &t, &beside_end);
     bool chosen = waited == WAITED_SYNC || beside_end <= (1 - GAIN) * end;
-    set_beside(o, chosen, waited == WAITED_BY_COST && chosen ? end - beside_end : 0);
+    set_sync_lane(o, chosen, waited == WAITED_BY_COST && chosen ? end - beside_end : 0);
     return without_units(o, &t, chosen ? beside : buckets, chosen ? beside_end : end);
 }
 
@@ -727,8 +727,8 @@ static void order_devices(Ordering *o)
     o->waited = NEW_ARRAY(bool, p->task_count);
     o->place = NEW_ARRAY(int, p->task_count);
     o->group = NEW_ARRAY(int, p->task_count);
-    o->leads = NEW_ARRAY(bool, p->task_count);
-    o->keeps = NEW_ARRAY(bool, p->task_count);
+    o->copies_before_gather = NEW_ARRAY(bool, p->task_count);
+    o->copies_after_scatter = NEW_ARRAY(bool, p->task_count);
     find_reduces(o);
     find_moving(o);
     find_tail(o);
@@ -739,7 +739,7 @@ static void order_devices(Ordering *o)
     Buckets buckets = choose_buckets(o, final);
     gather_final(o, final, &buckets);
     sort_groups(o);
-    place_kept(o);
+    place_copies(o);
     place_tail(o);
 }
 
@@ -748,13 +748,13 @@ static void check_ends(const Phase *p, int devices)
 {
     for (int t = 0; t < p->task_count; t++) {
         const Task *task = p->tasks[t];
-        int ends = task->kind == TASK_TRANSFER ? mgpu_transfer_row(task->parties.transfer)->ends : 0;
-        int most = ends > 1 && task->parties.to > task->parties.from ? task->parties.to : task->parties.from;
+        int ends = task->kind == TASK_TRANSFER ? mgpu_transfer_row(task->participants.transfer)->ends : 0;
+        int most = ends > 1 && task->participants.to > task->participants.from ? task->participants.to : task->participants.from;
         if (ends > 0 && most >= devices)
-            error_at(task->at, "'%s' names device %d; this plan has %d, numbered from 0", transfer_word(task->parties.transfer), most,
+            error_at(task->at, "'%s' names device %d; this plan has %d, numbered from 0", transfer_word(task->participants.transfer), most,
                      devices);
         if (task->part_count > 0 && task->part_count != devices + 1)
-            error_at(task->at, "'%s' has parts for %d devices; this plan has %d", transfer_word(task->parties.transfer), task->part_count - 1,
+            error_at(task->at, "'%s' has parts for %d devices; this plan has %d", transfer_word(task->participants.transfer), task->part_count - 1,
                      devices);
     }
 }

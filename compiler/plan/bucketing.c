@@ -23,38 +23,38 @@ static const double GAIN = .0005;
 
 /* sums that may share a bucket: of one type, sent either as they are or as bits */
 enum { KINDS = 2 * DTYPES };
-static int kind_of(const Sum *s) { return (int)s->dtype + (s->what == COLLECT_BITS ? DTYPES : 0); }
+static int kind_of(const ReducedValue *s) { return (int)s->dtype + (s->what == COLLECT_BITS ? DTYPES : 0); }
 
 /* time of a transfer, and the time that computing loses during it, because the transfer occupies SMs */
-typedef struct Span { double us, lost_us; } Span;
+typedef struct TransferTime { double us, lost_us; } TransferTime;
 
 /* Returns the time that computing loses if there is `left_us` to compute when the transfer begins. */
-static double lost_us(Span x, double left_us)
+static double lost_us(TransferTime x, double left_us)
 {
     double beside = x.us - x.lost_us; /* is computed during the transfer */
     return left_us >= beside ? x.lost_us : left_us > 0 ? x.lost_us * left_us / beside : 0;
 }
 
 /* The plan's method (ring, tree, device) is used for whole sums; reduce-scatters use any method. */
-static Span time_of(const Timeline *t, Collect what, int64_t bytes)
+static TransferTime time_of(const Timeline *t, Collect what, int64_t bytes)
 {
     const Members *g = t->members;
     bool whole = what == COLLECT_ALL_REDUCE || what == COLLECT_BITS;
     Method method;
     if (bytes <= 0)
-        return (Span){0};
+        return (TransferTime){0};
     Cost c = cost_cheapest(g, whole && g->gradients ? g->gradients : g->methods, what, (double)bytes, &method);
-    return (Span){c.us, whole && t->by_engines ? 0 : c.us * c.taken};
+    return (TransferTime){c.us, whole && t->by_engines ? 0 : c.us * c.taken};
 }
 
 /* ---- the lanes */
-typedef struct Bucket { int after, launches; int64_t bytes; Span takes; double update_us; } Bucket;
+typedef struct Bucket { int after, launches; int64_t bytes; TransferTime takes; double update_us; } Bucket;
 
 static void count_launches(const Timeline *t, const Buckets *b, Bucket *list)
 {
     int *last = NEW_ARRAY(int, t->function_count); /* last bucket + 1 with the function */
     for (int i = 0; i < t->update_count; i++) {
-        int bucket = b->of[t->updates[i].sum], *seen = t->updates[i].function < 0 ? NULL : &last[t->updates[i].function];
+        int bucket = b->of[t->updates[i].reduced], *seen = t->updates[i].function < 0 ? NULL : &last[t->updates[i].function];
         list[bucket].launches += !seen || *seen != bucket + 1;
         if (seen)
             *seen = bucket + 1;
@@ -64,8 +64,8 @@ static void count_launches(const Timeline *t, const Buckets *b, Bucket *list)
 static Bucket *list_buckets(const Timeline *t, const Buckets *b)
 {
     Bucket *list = NEW_ARRAY(Bucket, b->count);
-    for (int i = 0; i < t->sum_count; i++) {
-        const Sum *s = &t->sums[i];
+    for (int i = 0; i < t->reduced_count; i++) {
+        const ReducedValue *s = &t->reduced[i];
         Bucket *x = &list[b->of[i]];
         x->after = s->place;
         x->bytes += s->bytes;
@@ -93,9 +93,9 @@ static int *order_of(const Timeline *t, const Bucket *list, int count)
  * it. */
 static double begin_stop(const Stop *s, double beside_us, double *comp, double *comm, double *sync)
 {
-    double *lane = s->beside ? sync : comm, begin = *lane > *comp ? *lane : *comp;
-    *comp += lost_us((Span){s->us, s->us * s->taken}, beside_us - (begin - *comp));
-    bool shares = s->beside && *comm > begin;
+    double *lane = s->in_sync_lane ? sync : comm, begin = *lane > *comp ? *lane : *comp;
+    *comp += lost_us((TransferTime){s->us, s->us * s->taken}, beside_us - (begin - *comp));
+    bool shares = s->in_sync_lane && *comm > begin;
     *lane = begin + s->us + (shares ? s->shared_us : 0);
     *comm += shares ? s->shared_us : 0;
     return *lane;
@@ -141,7 +141,7 @@ static double run_lanes(const Timeline *t, const Buckets *b)
             wait_until[s->before] = its_end > wait_until[s->before] ? its_end : wait_until[s->before];
         }
         for (; k < b->count && list[order[k]].after == call; k++) {
-            Span takes = list[order[k]].takes;
+            TransferTime takes = list[order[k]].takes;
             comp += t->region_us + PRICE * takes.us;
             double begin = comm > comp ? comm : comp;
             over[k] = comm = begin + takes.us;
@@ -149,7 +149,7 @@ static double run_lanes(const Timeline *t, const Buckets *b)
         }
     }
     bool early = false;
-    double until = t->across ? us_before[t->call_count] : 0; /* updates of buckets that have ended by then share launches */
+    double until = t->joins_buckets ? us_before[t->call_count] : 0; /* updates of buckets that have ended by then share launches */
     for (int k = 0; k < b->count; k++) {
         const Bucket *x = &list[order[k]];
         comp = (comp > over[k] ? comp : over[k]) + x->update_us + own_launches(x->launches, over[k], until, &early) * t->launch_us;
@@ -175,9 +175,9 @@ static void none_open(int *open)
 
 static int join(const Timeline *t, Buckets *b, int *open, int sum)
 {
-    const Sum *s = &t->sums[sum];
+    const ReducedValue *s = &t->reduced[sum];
     int *of = &open[kind_of(s)];
-    if (s->alone)
+    if (s->own_bucket)
         return b->of[sum] = b->count++;
     if (*of < 0)
         *of = b->count++;
@@ -186,14 +186,14 @@ static int join(const Timeline *t, Buckets *b, int *open, int sum)
 
 Buckets buckets_of_size(const Timeline *t, int64_t bytes)
 {
-    Buckets b = {.of = NEW_ARRAY(int, t->sum_count)};
+    Buckets b = {.of = NEW_ARRAY(int, t->reduced_count)};
     int64_t held[KINDS] = {0};
     int open[KINDS];
     none_open(open);
-    for (int i = 0; i < t->sum_count; i++) {
-        const Sum *s = &t->sums[i];
+    for (int i = 0; i < t->reduced_count; i++) {
+        const ReducedValue *s = &t->reduced[i];
         join(t, &b, open, i);
-        if (!s->alone && (held[kind_of(s)] += s->bytes) >= bytes) {
+        if (!s->own_bucket && (held[kind_of(s)] += s->bytes) >= bytes) {
             open[kind_of(s)] = -1;
             held[kind_of(s)] = 0;
         }
@@ -202,7 +202,7 @@ Buckets buckets_of_size(const Timeline *t, int64_t bytes)
 }
 
 /* ---- the partition */
-enum { KEPT = 24, WAITS = 3, MOST_RUNS = 256 };
+enum { BEST_STATES = 24, WAITS = 3, MOST_RUNS = 256 };
 typedef struct State {          /* when the bucket that ends with a sum has begun */
     double comp, comm, sync;    /* when the lanes become free */
     double tail; /* lower bound for the end of the step: the latest end of a bucket and of the updates from its first one on */
@@ -212,13 +212,13 @@ typedef struct State {          /* when the bucket that ends with a sum has begu
     struct { double us; int before; } waits[WAITS]; int wait_count; /* call `before` waits until `us`; ascending in both */
     int from, parent;           /* the bucket's sums are from + 1 ... this one; parent: the previous state */
 } State;
-typedef struct States { State kept[KEPT]; int count; } States;
+typedef struct States { State best[BEST_STATES]; int count; } States;
 
 /* A direct-mapped cache for all searches: runs of sums of equal blocks have equal bytes. */
 enum { TIMES = 1 << 13 };
-typedef struct Times { int64_t bytes[TIMES]; Collect what[TIMES]; Span takes[TIMES]; } Times;
+typedef struct Times { int64_t bytes[TIMES]; Collect what[TIMES]; TransferTime takes[TIMES]; } Times;
 
-static Span known_time_of(Times *known, const Timeline *t, Collect what, int64_t bytes)
+static TransferTime known_time_of(Times *known, const Timeline *t, Collect what, int64_t bytes)
 {
     size_t at = (size_t)(((uint64_t)bytes * 0x9e3779b97f4a7c15u) >> 40) % TIMES;
     if (known->bytes[at] == bytes && known->what[at] == what)
@@ -228,53 +228,53 @@ static Span known_time_of(Times *known, const Timeline *t, Collect what, int64_t
     return known->takes[at] = time_of(t, what, bytes);
 }
 
-typedef struct Event { int place, stop, stop_count; } Event; /* a call that waits for stops, or is followed by stops */
-typedef struct Search {
+typedef struct StopEvent { int place, stop, stop_count; } StopEvent; /* a call that waits for stops, or is followed by stops */
+typedef struct BucketSearch {
     const Timeline *t;
     int *end, count;            /* atoms: sums that always share a bucket; one past the last sum of each */
     double *us_before;          /* by call: time of the calls before it */
     double early_us, until_us;  /* until_us: what ends later is left out */
-    Event *events; int event_count, *event_at; /* by call + 1: the first event there or later */
+    StopEvent *events; int event_count, *event_at; /* by call + 1: the first event there or later */
     double *update_before;      /* by sum: time of the updates of the sums before it */
     /* by sum: its first update, or that of a later one; by update: the next one of its function, or the count */
     int *update_at, *next_same;
     int64_t *bytes[KINDS];      /* by kind and sum: bytes of the sums before it; NULL: there are none of this kind */
-    Span *alone;                /* by sum: transfers of the sums before it that share no bucket */
+    TransferTime *own_bucket;                /* by sum: transfers of the sums before it that share no bucket */
     Times *times;
-} Search;
+} BucketSearch;
 
-static void sum_up(Search *s)
+static void add_up(BucketSearch *s)
 {
     const Timeline *t = s->t;
-    int n = t->sum_count;
-    s->alone = NEW_ARRAY(Span, n + 1);
+    int n = t->reduced_count;
+    s->own_bucket = NEW_ARRAY(TransferTime, n + 1);
     s->update_before = NEW_ARRAY(double, n + 1);
     for (int i = 0; i < n; i++)
-        if (!t->sums[i].alone && !s->bytes[kind_of(&t->sums[i])])
-            s->bytes[kind_of(&t->sums[i])] = NEW_ARRAY(int64_t, n + 1);
+        if (!t->reduced[i].own_bucket && !s->bytes[kind_of(&t->reduced[i])])
+            s->bytes[kind_of(&t->reduced[i])] = NEW_ARRAY(int64_t, n + 1);
     for (int i = 0; i < n; i++) {
-        const Sum *x = &t->sums[i];
+        const ReducedValue *x = &t->reduced[i];
         for (int k = 0; k < KINDS; k++)
             if (s->bytes[k])
-                s->bytes[k][i + 1] = s->bytes[k][i] + (x->alone || kind_of(x) != k ? 0 : x->bytes);
-        Span own = x->alone ? time_of(t, x->what, x->bytes) : (Span){0};
-        s->alone[i + 1] = (Span){s->alone[i].us + own.us, s->alone[i].lost_us + own.lost_us};
+                s->bytes[k][i + 1] = s->bytes[k][i] + (x->own_bucket || kind_of(x) != k ? 0 : x->bytes);
+        TransferTime own = x->own_bucket ? time_of(t, x->what, x->bytes) : (TransferTime){0};
+        s->own_bucket[i + 1] = (TransferTime){s->own_bucket[i].us + own.us, s->own_bucket[i].lost_us + own.lost_us};
         s->update_before[i + 1] = s->update_before[i] + x->update_us;
     }
     s->us_before = sums_of_calls(t);
 }
 
-static void find_updates(Search *s)
+static void find_updates(BucketSearch *s)
 {
     const Timeline *t = s->t;
     int *next = NEW_ARRAY(int, t->function_count);
-    s->update_at = NEW_ARRAY(int, t->sum_count + 1);
+    s->update_at = NEW_ARRAY(int, t->reduced_count + 1);
     s->next_same = NEW_ARRAY(int, t->update_count);
     for (int i = 0; i < t->function_count; i++)
         next[i] = t->update_count;
-    for (int i = t->update_count - 1, sum = t->sum_count; sum >= 0; sum--) {
+    for (int i = t->update_count - 1, sum = t->reduced_count; sum >= 0; sum--) {
         s->update_at[sum] = i + 1;
-        for (; sum > 0 && i >= 0 && t->updates[i].sum == sum - 1; i--) {
+        for (; sum > 0 && i >= 0 && t->updates[i].reduced == sum - 1; i--) {
             int function = t->updates[i].function;
             s->next_same[i] = function < 0 ? t->update_count : next[function];
             if (function >= 0)
@@ -285,7 +285,7 @@ static void find_updates(Search *s)
 
 /* Returns the launches for the updates of an atom in a bucket that ends with atom `last`: of functions that no later atom there
  * has. */
-static int launches_of(const Search *s, int atom, int last)
+static int launches_of(const BucketSearch *s, int atom, int last)
 {
     int count = 0;
     for (int i = s->update_at[s->end[atom]]; i < s->update_at[s->end[atom + 1]]; i++)
@@ -293,7 +293,7 @@ static int launches_of(const Search *s, int atom, int last)
     return count;
 }
 
-static void find_events(Search *s)
+static void find_events(BucketSearch *s)
 {
     const Timeline *t = s->t;
     int *stops = NEW_ARRAY(int, t->call_count + 2);
@@ -306,7 +306,7 @@ static void find_events(Search *s)
     for (int place = -1, stop = 0; place <= t->call_count; place++) {
         s->event_at[place + 1] = s->event_count;
         if (place < t->call_count && (stops[place + 1] || waits[place + 1]))
-            APPEND(s->events, s->event_count, ((Event){place, stop, stops[place + 1]}));
+            APPEND(s->events, s->event_count, ((StopEvent){place, stop, stops[place + 1]}));
         stop += stops[place + 1];
     }
 }
@@ -335,12 +335,12 @@ static void wait(State *x, int call)
 }
 
 /* Computes from after call `from` to the end of call `to`, with the stops there. */
-static void advance(const Search *s, State *x, int from, int to)
+static void advance(const BucketSearch *s, State *x, int from, int to)
 {
     const Timeline *t = s->t;
     int at = from;
     for (int k = s->event_at[from + 2 < 0 ? 0 : from + 2]; k < s->event_count && s->events[k].place <= to; k++) {
-        const Event *e = &s->events[k];
+        const StopEvent *e = &s->events[k];
         if (e->place >= 0) {
             x->comp += s->us_before[e->place] - s->us_before[at + 1 < 0 ? 0 : at + 1];
             wait(x, e->place);
@@ -356,19 +356,19 @@ static void advance(const Search *s, State *x, int from, int to)
     x->comp += to >= 0 ? s->us_before[to + 1] - s->us_before[at + 1 < 0 ? 0 : at + 1] : 0;
 }
 
-static Span time_of_run(const Search *s, int from, int to)
+static TransferTime time_of_run(const BucketSearch *s, int from, int to)
 {
-    Span all = {s->alone[to].us - s->alone[from].us, s->alone[to].lost_us - s->alone[from].lost_us};
+    TransferTime all = {s->own_bucket[to].us - s->own_bucket[from].us, s->own_bucket[to].lost_us - s->own_bucket[from].lost_us};
     for (int k = 0; k < KINDS; k++)
         if (s->bytes[k]) {
-            Span own = known_time_of(s->times, s->t, k < DTYPES ? COLLECT_ALL_REDUCE : COLLECT_BITS,
+            TransferTime own = known_time_of(s->times, s->t, k < DTYPES ? COLLECT_ALL_REDUCE : COLLECT_BITS,
                                      s->bytes[k][to] - s->bytes[k][from]);
-            all = (Span){all.us + own.us, all.lost_us + own.lost_us};
+            all = (TransferTime){all.us + own.us, all.lost_us + own.lost_us};
         }
     return all;
 }
 
-static int place_of(const Search *s, int atom) { return atom > 0 ? s->t->sums[s->end[atom] - 1].place : -2; }
+static int place_of(const BucketSearch *s, int atom) { return atom > 0 ? s->t->reduced[s->end[atom] - 1].place : -2; }
 
 /* Returns true if a is at least as early as b in all that the rest depends on. */
 static bool is_no_worse(const State *a, const State *b, double near)
@@ -377,34 +377,34 @@ static bool is_no_worse(const State *a, const State *b, double near)
 }
 
 /* Keeps the states that no other dominates; if there are too many, those that may end first. */
-static void keep(States *all, const State *x)
+static void insert(States *all, const State *x)
 {
     int to = 0;
     for (int i = 0; i < all->count; i++) {
-        if (is_no_worse(&all->kept[i], x, 1e-9 * x->comp))
+        if (is_no_worse(&all->best[i], x, 1e-9 * x->comp))
             return;
-        if (!is_no_worse(x, &all->kept[i], 0))
-            all->kept[to++] = all->kept[i];
+        if (!is_no_worse(x, &all->best[i], 0))
+            all->best[to++] = all->best[i];
     }
     all->count = to;
-    if (to < KEPT) {
-        all->kept[all->count++] = *x;
+    if (to < BEST_STATES) {
+        all->best[all->count++] = *x;
         return;
     }
     int worst = 0;
-    for (int i = 1; i < KEPT; i++)
-        worst = all->kept[i].guess > all->kept[worst].guess ? i : worst;
-    if (x->guess < all->kept[worst].guess)
-        all->kept[worst] = *x;
+    for (int i = 1; i < BEST_STATES; i++)
+        worst = all->best[i].guess > all->best[worst].guess ? i : worst;
+    if (x->guess < all->best[worst].guess)
+        all->best[worst] = *x;
 }
 
 /* Adds a bucket. reached: the state after the previous bucket, where the run's last sum is complete; left_us: of all sums after
  * it, in one bucket, with their updates. */
-static void end_run(const Search *s, States *to, const State *reached, int from, int parent, int last, Span takes, int launches,
+static void end_run(const BucketSearch *s, States *to, const State *reached, int from, int parent, int last, TransferTime takes, int launches,
                     double left_us)
 {
     State x = *reached;
-    double updates = s->update_before[s->t->sum_count] - s->update_before[s->end[from]];
+    double updates = s->update_before[s->t->reduced_count] - s->update_before[s->end[from]];
     x.comp += s->t->region_us + PRICE * takes.us;
     double begin = x.comm > x.comp ? x.comm : x.comp;
     x.comm = begin + takes.us;
@@ -414,31 +414,31 @@ static void end_run(const Search *s, States *to, const State *reached, int from,
     x.tail = (x.comm + updates > x.tail ? x.comm + updates : x.tail) + own * s->t->launch_us;
     x.launches += own;
     x.guess = fmax(fmax(x.comm + left_us, x.tail),
-                   x.comp + calls_us + s->update_before[s->t->sum_count] + x.launches * s->t->launch_us);
+                   x.comp + calls_us + s->update_before[s->t->reduced_count] + x.launches * s->t->launch_us);
     x.from = from;
     x.parent = parent;
     if (x.guess <= s->until_us)
-        keep(to, &x);
+        insert(to, &x);
 }
 
 /* Groups sums into atoms of about equal bytes, so that the time of the search is bounded. */
-static void find_atoms(Search *s)
+static void find_atoms(BucketSearch *s)
 {
     const Timeline *t = s->t;
     int64_t all = 0, held = 0;
-    for (int i = 0; i < t->sum_count; i++)
-        all += t->sums[i].bytes;
-    s->end = NEW_ARRAY(int, t->sum_count + 1);
-    for (int i = 0; i < t->sum_count; i++) {
-        held += t->sums[i].bytes;
-        if (t->sum_count > MOST_RUNS && held < all / MOST_RUNS && i + 1 < t->sum_count)
+    for (int i = 0; i < t->reduced_count; i++)
+        all += t->reduced[i].bytes;
+    s->end = NEW_ARRAY(int, t->reduced_count + 1);
+    for (int i = 0; i < t->reduced_count; i++) {
+        held += t->reduced[i].bytes;
+        if (t->reduced_count > MOST_RUNS && held < all / MOST_RUNS && i + 1 < t->reduced_count)
             continue;
         s->end[++s->count] = i + 1;
         held = 0;
     }
 }
 
-static int64_t run_bytes(const Search *s, int from, int to)
+static int64_t run_bytes(const BucketSearch *s, int from, int to)
 {
     int64_t bytes = 0;
     for (int k = 0; k < KINDS; k++)
@@ -447,25 +447,25 @@ static int64_t run_bytes(const Search *s, int from, int to)
 }
 
 /* Runs with more than `most` bytes must be single atoms. */
-static const States *search(const Search *s, int64_t most)
+static const States *search(const BucketSearch *s, int64_t most)
 {
     /* reached: states of i, advanced to the present sum */
     States *states = NEW_ARRAY(States, s->count + 1), *reached = NEW_ARRAY(States, s->count);
     int *at = NEW_ARRAY(int, s->count);
     states[0] = (States){.count = 1};
     for (int j = 1; j <= s->count; j++) {
-        double left_us = time_of_run(s, s->end[j], s->t->sum_count).us + s->update_before[s->t->sum_count] -
+        double left_us = time_of_run(s, s->end[j], s->t->reduced_count).us + s->update_before[s->t->reduced_count] -
                          s->update_before[s->end[j]];
         for (int i = j - 1, launches = 0; i >= 0; i--) {
-            Span takes = time_of_run(s, s->end[i], s->end[j]);
+            TransferTime takes = time_of_run(s, s->end[i], s->end[j]);
             launches += launches_of(s, i, j);
             if (i == j - 1) {
                 reached[i] = states[i];
                 at[i] = i;
             }
             for (int k = 0; k < states[i].count; k++) {
-                advance(s, &reached[i].kept[k], place_of(s, at[i]), place_of(s, j));
-                end_run(s, &states[j], &reached[i].kept[k], i, k, j, takes, launches, left_us);
+                advance(s, &reached[i].best[k], place_of(s, at[i]), place_of(s, j));
+                end_run(s, &states[j], &reached[i].best[k], i, k, j, takes, launches, left_us);
             }
             at[i] = j;
             if (i > 0 && run_bytes(s, s->end[i - 1], s->end[j]) > most)
@@ -475,14 +475,14 @@ static const States *search(const Search *s, int64_t most)
     return states;
 }
 
-static int first_to_end(const Search *s, const States *last, double *us)
+static int first_to_end(const BucketSearch *s, const States *last, double *us)
 {
     int found = 0;
     *us = INFINITY;
     for (int k = 0; k < last->count; k++) {
-        State x = last->kept[k];
+        State x = last->best[k];
         advance(s, &x, place_of(s, s->count), s->t->call_count - 1);
-        double end = x.comp + s->update_before[s->t->sum_count] + x.launches * s->t->launch_us;
+        double end = x.comp + s->update_before[s->t->reduced_count] + x.launches * s->t->launch_us;
         end = x.tail > end ? x.tail : end;
         if (end < *us) {
             *us = end;
@@ -494,7 +494,7 @@ static int first_to_end(const Search *s, const States *last, double *us)
 
 /* Returns by how much the search overestimates a step, as states keep few of the waits: of one with all sums of a kind in one
  * bucket. */
-static double longer_in_search(const Search *s)
+static double longer_in_search(const BucketSearch *s)
 {
     Buckets one = buckets_of_size(s->t, INT64_MAX);
     States all = {0};
@@ -504,7 +504,7 @@ static double longer_in_search(const Search *s)
     for (int i = 0; i < s->count; i++)
         launches += launches_of(s, i, s->count);
     advance(s, &reached, place_of(s, 0), place_of(s, s->count));
-    end_run(s, &all, &reached, 0, 0, s->count, time_of_run(s, 0, s->t->sum_count), launches, 0);
+    end_run(s, &all, &reached, 0, 0, s->count, time_of_run(s, 0, s->t->reduced_count), launches, 0);
     first_to_end(s, &all, &us);
     return fmax(us - buckets_end(s->t, &one), 0);
 }
@@ -512,10 +512,10 @@ static double longer_in_search(const Search *s)
 /* Returns no buckets if no partition ends by until_us. */
 static Buckets best_partition(const Timeline *t, int64_t most, double until_us, Times *times, Memory *kept)
 {
-    Search s = {.t = t, .times = times, .until_us = INFINITY};
+    BucketSearch s = {.t = t, .times = times, .until_us = INFINITY};
     double us;
-    sum_up(&s);
-    s.early_us = t->across ? s.us_before[t->call_count] : 0;
+    add_up(&s);
+    s.early_us = t->joins_buckets ? s.us_before[t->call_count] : 0;
     find_updates(&s);
     find_events(&s);
     find_atoms(&s);
@@ -523,18 +523,18 @@ static Buckets best_partition(const Timeline *t, int64_t most, double until_us, 
     const States *states = search(&s, most);
     if (!states[s.count].count)
         return (Buckets){0};
-    bool *cut = NEW_ARRAY(bool, t->sum_count + 1);
+    bool *cut = NEW_ARRAY(bool, t->reduced_count + 1);
     for (int j = s.count, k = first_to_end(&s, &states[j], &us); j > 0;) {
-        const State *x = &states[j].kept[k];
+        const State *x = &states[j].best[k];
         cut[s.end[j = x->from]] = true;
         k = x->parent;
     }
     Memory *own = memory_use(kept);
-    Buckets b = {.of = NEW_ARRAY(int, t->sum_count)};
+    Buckets b = {.of = NEW_ARRAY(int, t->reduced_count)};
     memory_use(own);
     int open[KINDS];
     none_open(open);
-    for (int i = 0; i < t->sum_count; i++) {
+    for (int i = 0; i < t->reduced_count; i++) {
         if (cut[i])
             none_open(open);
         join(t, &b, open, i);
@@ -571,9 +571,9 @@ static int64_t bytes_to_share(const Timeline *t)
 {
     int64_t bytes = 0;
     int of_kind[KINDS] = {0}, most = 0;
-    for (int i = 0; i < t->sum_count; i++) {
-        const Sum *s = &t->sums[i];
-        if (s->alone)
+    for (int i = 0; i < t->reduced_count; i++) {
+        const ReducedValue *s = &t->reduced[i];
+        if (s->own_bucket)
             continue;
         bytes += s->bytes;
         of_kind[kind_of(s)]++;
@@ -587,9 +587,9 @@ static double end_without_sums(const Timeline *t)
 {
     Timeline bare = *t;
     double updates_us = 0;
-    for (int i = 0; i < t->sum_count; i++)
-        updates_us += t->sums[i].update_us;
-    bare.sum_count = bare.update_count = 0;
+    for (int i = 0; i < t->reduced_count; i++)
+        updates_us += t->reduced[i].update_us;
+    bare.reduced_count = bare.update_count = 0;
     return buckets_end(&bare, &(Buckets){0}) + updates_us;
 }
 

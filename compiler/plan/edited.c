@@ -117,14 +117,14 @@ static void complete_call(const Edit *e, ScheduledOp *op, const ScheduledOp *its
     if (!like)
         differs(e, op->text_line, op->id, format("a call of %s", op->label), "no such call in this phase");
     op->target = like->target;
-    op->suspects = like->suspects;
-    op->suspect_count = like->suspect_count;
+    op->nan_sources = like->nan_sources;
+    op->nan_source_count = like->nan_source_count;
 }
 
 static bool same_transfer(const Edit *e, const ScheduledOp *text, const ScheduledOp *made)
 {
     const CollectiveRecord *a = &e->phase->collectives[text->target], *b = &e->made_phase->collectives[made->target];
-    return a->count == b->count && a->dtype == b->dtype && a->way == b->way && a->lane == b->lane && a->parties.transfer == b->parties.transfer;
+    return a->count == b->count && a->dtype == b->dtype && a->implementation == b->implementation && a->lane == b->lane && a->participants.transfer == b->participants.transfer;
 }
 
 static const ScheduledOp *call_before(const ScheduledOp *first, const ScheduledOp *op)
@@ -226,10 +226,10 @@ void take_edited(const Program *p, Plan *plan, Schedule *text, const Source *sou
     for (int i = 0; i < text->phase_count; i++)
         complete_phase(&e, &text->phases[i], &plan->schedule->phases[i]);
     text->policy = plan->schedule->policy;
-    text->gathered_kept = plan->schedule->gathered_kept;
-    text->gathered_ahead = plan->schedule->gathered_ahead;
+    text->reused_gather_share = plan->schedule->reused_gather_share;
+    text->early_gather_share = plan->schedule->early_gather_share;
     text->in_order = plan->schedule->in_order;
-    text->besides_bytes = p->target->own_memory ? bytes_besides(text) : 0;
+    text->outside_arena_bytes = p->target->own_memory ? bytes_outside_arena(text) : 0;
     text->step = (StepRecord){0}; /* predicted anew */
     plan->schedule = text;
 }

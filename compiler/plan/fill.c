@@ -19,21 +19,21 @@
 #include <math.h>
 #include <string.h>
 
-static const double AHEAD = 2;
+static const double MEMORY_RESERVE = 2;
 enum { WINDOW = 32 }; /* calls that are searched for one that is ready */
 
-typedef struct Unit {           /* calls that must directly follow each other */
+typedef struct CallUnit {           /* calls that must directly follow each other */
     int first, count;
     /* waits_us: the longest transfer that it waits for; wanted_us: time of calls to hold for the next transfer */
     double us, waits_us, wanted_us;
     double taken;               /* fraction of the SMs that the transfer occupies for which it waits */
     bool free, stays, placed;
-} Unit;
+} CallUnit;
 
 typedef struct Fill {
     const FillTask *tasks; int task_count;
     const int *calls; int call_count;
-    Unit *units; int unit_count;
+    CallUnit *units; int unit_count;
     int *unit_of;               /* by task; -1: not a call */
     double *over_us;            /* by task: when it ends; infinite: not known yet */
     int *held, held_first, held_count; /* a queue of units */
@@ -45,8 +45,8 @@ static void cut_units(Fill *f)
 {
     for (int i = 0; i < f->call_count; i++) {
         if (!f->tasks[f->calls[i]].joined)
-            f->units[f->unit_count++] = (Unit){.first = i, .free = true};
-        Unit *u = &f->units[f->unit_count - 1];
+            f->units[f->unit_count++] = (CallUnit){.first = i, .free = true};
+        CallUnit *u = &f->units[f->unit_count - 1];
         f->unit_of[f->calls[i]] = f->unit_count - 1;
         u->us += f->tasks[f->calls[i]].us;
         u->stays |= f->tasks[f->calls[i]].stays;
@@ -60,7 +60,7 @@ static void find_waits(Fill *f)
     bool *waited = NEW_ARRAY(bool, f->task_count);
     for (int i = 0; i < f->call_count; i++) {
         const FillTask *t = &f->tasks[f->calls[i]];
-        Unit *u = &f->units[f->unit_of[f->calls[i]]];
+        CallUnit *u = &f->units[f->unit_of[f->calls[i]]];
         for (int k = 0; k < t->before_count; k++) {
             int before = t->before[k];
             if (!f->tasks[before].stops || waited[before])
@@ -84,7 +84,7 @@ static void find_free(Fill *f)
 {
     bool *needed = NEW_ARRAY(bool, f->task_count);
     for (int t = f->task_count - 1; t >= 0; t--) {
-        Unit *u = f->unit_of[t] < 0 ? NULL : &f->units[f->unit_of[t]];
+        CallUnit *u = f->unit_of[t] < 0 ? NULL : &f->units[f->unit_of[t]];
         if (u && (needed[t] || u->waits_us > 0) && u->free) {
             u->free = false;
             for (int k = u->first; k < u->first + u->count; k++)
@@ -96,7 +96,7 @@ static void find_free(Fill *f)
     double next_us = 0;         /* in which calls run during the transfer */
     for (int i = f->unit_count - 1; i >= 0; i--) {
         next_us = f->units[i].waits_us > 0 ? f->units[i].waits_us * (1 - f->units[i].taken) : next_us;
-        f->units[i].wanted_us = AHEAD * next_us;
+        f->units[i].wanted_us = MEMORY_RESERVE * next_us;
     }
 }
 
@@ -113,7 +113,7 @@ static double over_us(Fill *f, int task)
 
 static double ready_us(Fill *f, int unit)
 {
-    const Unit *u = &f->units[unit];
+    const CallUnit *u = &f->units[unit];
     double us = 0;
     for (int k = u->first; k < u->first + u->count; k++)
         for (int i = 0; i < f->tasks[f->calls[k]].before_count; i++) {
@@ -126,7 +126,7 @@ static double ready_us(Fill *f, int unit)
 /* taken: the fraction of the SMs that it lacks */
 static void place(Fill *f, int unit, double taken)
 {
-    Unit *u = &f->units[unit];
+    CallUnit *u = &f->units[unit];
     f->now_us = fmax(f->now_us, ready_us(f, unit)) + u->us / (1 - taken);
     u->placed = true;
     for (int k = u->first; k < u->first + u->count; k++) {
@@ -165,7 +165,7 @@ bool fill_waits(const FillTask *tasks, int task_count, int *calls, int call_coun
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Fill f = {.tasks = tasks, .task_count = task_count, .calls = calls, .call_count = call_count};
-    f.units = NEW_ARRAY(Unit, call_count);
+    f.units = NEW_ARRAY(CallUnit, call_count);
     f.held = NEW_ARRAY(int, call_count);
     f.out = NEW_ARRAY(int, call_count);
     f.unit_of = NEW_ARRAY(int, task_count);

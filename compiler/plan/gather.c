@@ -6,7 +6,7 @@
  * gathered bits are the same, so no result changes. The pass is idempotent: it is applied again after rematerialization
  * (recompute.c), which may read a weight in other places.
  *
- * When each gather begins is decided in ahead.c.
+ * When each gather begins is decided in gather_starts.c.
  *
  * A weight may also be kept from one use to the next, which takes memory and saves a transfer. `share` of all bytes that are
  * gathered again is kept, first those that are used again soonest: the weights of a model's last layers, between the forward and
@@ -31,7 +31,7 @@ typedef struct Gathering {
 
 bool gathers_variable(const Task *copy, const Task *transfer)
 {
-    return transfer->kind == TASK_TRANSFER && transfer->parties.transfer == MGPU_TRANSFER_ALL_GATHER && copy->kind == TASK_KERNEL &&
+    return transfer->kind == TASK_TRANSFER && transfer->participants.transfer == MGPU_TRANSFER_ALL_GATHER && copy->kind == TASK_KERNEL &&
            copy->read_count == 1 && copy->write_count == 1 && copy->writes[0] == transfer->writes[0] &&
            copy->reads[0]->kind == TENSOR_VARIABLE && copy->writes[0]->kind == TENSOR_TEMPORARY;
 }
@@ -163,19 +163,19 @@ Phase *gather_weights(Phase *given)
 }
 
 /* ---- weights that are kept */
-typedef struct Use { /* a use of a weight, from its gather on */
+typedef struct WeightUse { /* a use of a weight, from its gather on */
     int copy, transfer;     /* indices of the tasks */
     Tensor *whole;
     int before;             /* the previous use of the weight; -1: none */
     int last;               /* the last task that reads it */
     int apart;              /* number of tasks since the previous use */
     int64_t bytes;
-    bool kept;              /* reads the tensor of the previous use */
-} Use;
+    bool reused;              /* reads the tensor of the previous use */
+} WeightUse;
 
 static int compare_apart(const void *a, const void *b)
 {
-    const Use *x = *(Use *const *)a, *y = *(Use *const *)b;
+    const WeightUse *x = *(WeightUse *const *)a, *y = *(WeightUse *const *)b;
     return x->apart != y->apart ? (x->apart < y->apart ? -1 : 1) : (x->transfer > y->transfer) - (x->transfer < y->transfer);
 }
 
@@ -186,12 +186,12 @@ static int number_of(const Phase *p, const Task *task, int last)
     return last;
 }
 
-static Use *list_uses(const Phase *p, int *count)
+static WeightUse *list_uses(const Phase *p, int *count)
 {
     Task **makers = find_makers(p);
     /* variable + 1 */
     int *of_variable = NEW_ARRAY(int, p->graph ? p->graph->model->variable_count : 0), *of_tensor = NEW_ARRAY(int, p->tensor_count);
-    Use *uses = NULL;
+    WeightUse *uses = NULL;
     *count = 0;
     for (int t = 0; t < p->task_count; t++) {
         const Task *task = p->tasks[t], *copy = task->kind == TASK_TRANSFER ? makers[task->writes[0]->id] : NULL;
@@ -201,16 +201,16 @@ static Use *list_uses(const Phase *p, int *count)
         if (!copy || !gathers_variable(copy, task))
             continue;
         int *of = &of_variable[copy->reads[0]->index], before = *of - 1;
-        APPEND(uses, *count, ((Use){number_of(p, copy, t), t, task->writes[0], before, t, before >= 0 ? t - uses[before].last : 0, tensor_bytes(task->writes[0], 1), false}));
+        APPEND(uses, *count, ((WeightUse){number_of(p, copy, t), t, task->writes[0], before, t, before >= 0 ? t - uses[before].last : 0, tensor_bytes(task->writes[0], 1), false}));
         *of = of_tensor[task->writes[0]->id] = *count;
     }
     return uses;
 }
 
 /* Marks the uses that follow soonest; share: of the bytes that are gathered again. */
-static void choose_kept(Use *uses, int count, double share)
+static void choose_reused(WeightUse *uses, int count, double share)
 {
-    Use **again = NEW_ARRAY(Use *, count);
+    WeightUse **again = NEW_ARRAY(WeightUse *, count);
     int again_count = 0;
     double all = 0, kept = 0;
     for (int i = 0; i < count; i++)
@@ -222,26 +222,26 @@ static void choose_kept(Use *uses, int count, double share)
         qsort(again, (size_t)again_count, sizeof *again, compare_apart);
     for (int i = 0; i < again_count && kept + (double)again[i]->bytes <= share * all; i++) {
         kept += (double)again[i]->bytes;
-        again[i]->kept = true;
+        again[i]->reused = true;
     }
 }
 
-Phase *keep_gathered(Phase *given, double share)
+Phase *reuse_gathered(Phase *given, double share)
 {
     int count, task_count = 0;
-    Use *uses = list_uses(given, &count);
-    choose_kept(uses, count, share);
+    WeightUse *uses = list_uses(given, &count);
+    choose_reused(uses, count, share);
     Phase *p = copy_phase(given);
     Tensor **instead = NEW_ARRAY(Tensor *, p->tensor_count);
     bool *left_out = NEW_ARRAY(bool, p->task_count);
     for (int i = 0; i < count; i++) {
-        if (!uses[i].kept)
+        if (!uses[i].reused)
             continue;
         const Tensor *own = uses[i].whole;
-        const Use *before = &uses[uses[i].before];
+        const WeightUse *before = &uses[uses[i].before];
         uses[i].whole = instead[own->id] = before->whole;
         left_out[uses[i].copy] = left_out[uses[i].transfer] = true;
-        p->tasks[before->transfer]->kept = true;
+        p->tasks[before->transfer]->gathered_once = true;
     }
     for (int t = 0; t < p->task_count; t++) {
         Task *task = p->tasks[t];

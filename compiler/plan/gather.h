@@ -8,7 +8,7 @@
 Phase *gather_weights(Phase *);
 /* Returns that phase with some weights kept whole from one use to the next: those that are used again soonest, up to this share
  * of the bytes that would be gathered again. */
-Phase *keep_gathered(Phase *, double share);
+Phase *reuse_gathered(Phase *, double share);
 /* Returns, by tensor, the variable that it is gathered from; NULL: none. */
 const Tensor **gathered_variables(const Phase *);
 #endif

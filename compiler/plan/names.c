@@ -167,7 +167,7 @@ static const char *dotted(const char *a, const char *b)
 }
 
 /* Returns true for a copy of a device's own part, before or after a transfer. */
-static bool copies_part(const Task *t)
+static bool copies_split(const Task *t)
 {
     const Node *n = t->elements && t->write_count == 1 && t->writes[0]->kind == TENSOR_TEMPORARY ? t->writes[0]->node : NULL;
     return n && (is_part(n) || n->op == OP_OWN);
@@ -235,7 +235,7 @@ static void name_task(Names *names, const Phase *p, const Task *t, const Map *of
         name = name_value(names, p, t, role, &layer);
     }
     layer = weight && !*layer ? p->graph->model->name : layer;
-    if (copies_part(t))
+    if (copies_split(t))
         name = names->tensor[t->writes[0]->id];
     names->tasks[names->task_count++] = (TaskName){t, unique(taken, name ? name : dotted(layer, role)), *layer ? layer : NULL, role};
 }
@@ -273,7 +273,7 @@ static void name_groups(Names *names, const Order *order, Map *taken)
     for (int i = 0; i < order->group_count; i++) {
         const Group *g = &order->groups[i];
         names->group[i] = unique(&own, value_of(names, g->members[0]));
-        names->transfer[i] = unique(taken, format("%s.%s", transfer_word(g->parties.transfer), names->group[i]));
+        names->transfer[i] = unique(taken, format("%s.%s", transfer_word(g->participants.transfer), names->group[i]));
     }
 }
 

@@ -193,16 +193,16 @@ typedef struct Rounds {
     double *weight;     /* by block */
     int *order;         /* blocks, the heaviest first */
     Placed *placed;     /* ascending by offset */
-    int *meeting;       /* indices into `placed`: blocks that are needed together with the current one */
+    int *overlapping;       /* indices into `placed`: blocks that are needed together with the current one */
     int64_t *offsets;   /* by block */
 } Rounds;
 
 /* without branches that depend on lifetimes: their mispredictions took most of the planner's time */
-static int find_meeting(const Rounds *r, int placed_count, const Block *b)
+static int find_overlapping(const Rounds *r, int placed_count, const Block *b)
 {
     int count = 0;
     for (int k = 0; k < placed_count; k++) {
-        r->meeting[count] = k;
+        r->overlapping[count] = k;
         count += (r->placed[k].first <= b->last) & (r->placed[k].last >= b->first);
     }
     return count;
@@ -211,8 +211,8 @@ static int find_meeting(const Rounds *r, int placed_count, const Block *b)
 static int64_t smallest_gap(const Rounds *r, int placed_count, const Block *b)
 {
     int64_t best = -1, best_gap = INT64_MAX, at = 0;
-    for (int i = 0, count = find_meeting(r, placed_count, b); i < count; i++) {
-        const Placed *other = &r->placed[r->meeting[i]];
+    for (int i = 0, count = find_overlapping(r, placed_count, b); i < count; i++) {
+        const Placed *other = &r->placed[r->overlapping[i]];
         int64_t gap = other->begin - at;
         if (gap >= b->bytes && gap < best_gap) {
             best = at;

@@ -10,7 +10,7 @@
  * region (local): these have room for one chunk, and are needed from call to call, since a worker runs the calls in order.
  *
  * What is transferred between devices has the same offset on all of them, because NCCL requires that for registered memory.
- * Devices with about as many samples have one layout, that of the device with most samples (its `room`). Otherwise what is
+ * Devices with about as many samples have one layout, that of the device with most samples (its `reserved`). Otherwise what is
  * transferred is placed before all else of a step, where offsets do not depend on samples. The persistent part is always that of
  * the device with most samples. */
 #include "compiler/kernel/phase.h"
@@ -29,32 +29,32 @@ int64_t align_bytes(int64_t bytes) { return align_to(bytes, ALIGNMENT); }
 int workspace_alignment(const Program *p) { return p->target->workspace_alignment; }
 
 /* ---- the persistent part */
-typedef struct Bytes { int64_t own, room; } Bytes; /* bytes that the device uses; bytes that are reserved on each device */
+typedef struct ReservedBytes { int64_t used, reserved; } ReservedBytes; /* bytes that the device uses; bytes that are reserved on each device */
 
-static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind kind, Bytes bytes, int slots, int index,
+static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind kind, ReservedBytes bytes, int slots, int index,
                       int64_t *arena)
 {
-    Buffer b = {.name = name, .kind = (uint8_t)kind, .offset = *arena, .bytes = bytes.own, .slots = slots, .index = index};
+    Buffer b = {.name = name, .kind = (uint8_t)kind, .offset = *arena, .bytes = bytes.used, .slots = slots, .index = index};
     for (int i = 0; i < slots; i++)
-        *arena = add_bytes(*arena, align_bytes(bytes.room));
+        *arena = add_bytes(*arena, align_bytes(bytes.reserved));
     APPEND(*buffers, *count, b);
     return *count - 1;
 }
 
 /* name NULL: no phase has the tensor */
-typedef struct Found { const char *name; Bytes bytes; int64_t each; int type; bool used; } Found;
+typedef struct Found { const char *name; ReservedBytes bytes; int64_t each; int type; bool used; } Found;
 
-static Bytes bytes_for(const Tensor *x, Samples n) { return (Bytes){tensor_bytes(x, n.own), tensor_bytes(x, n.room)}; }
-static Bytes same_bytes(int64_t bytes) { return (Bytes){bytes, bytes}; }
+static ReservedBytes bytes_for(const Tensor *x, Samples n) { return (ReservedBytes){tensor_bytes(x, n.used), tensor_bytes(x, n.reserved)}; }
+static ReservedBytes same_bytes(int64_t bytes) { return (ReservedBytes){bytes, bytes}; }
 
 static void find_tensor(Found *found, const Tensor *x, TensorKind kind, Samples samples, bool used)
 {
     if (x->kind != kind)
         return;
-    Bytes bytes = bytes_for(x, samples);
+    ReservedBytes bytes = bytes_for(x, samples);
     Found *f = &found[x->index];
     f->name = f->name ? f->name : x->name;
-    f->bytes = bytes.own > f->bytes.own ? bytes : f->bytes;
+    f->bytes = bytes.used > f->bytes.used ? bytes : f->bytes;
     f->used |= used;
     f->each = x->sharded ? tensor_bytes(x, 1) : 0;
     f->type = (int)x->dtype + 1;
@@ -99,12 +99,12 @@ static void add_variables(Persistent *a, const Model *m, const Found *found, int
         const Variable *v = &m->variables[i];
         int64_t elements = shape_count(&v->shape),
                 whole = v->split ? mgpu_even_part(elements, a->devices, 1) : elements; /* the first part is the largest */
-        Bytes bytes = same_bytes(whole * dtype_bytes(v->dtype));
+        ReservedBytes bytes = same_bytes(whole * dtype_bytes(v->dtype));
         if ((v->kind == CACHE) != caches)
             continue;
         a->variable[i] =
             add_buffer(&a->buffers, &a->buffer_count, found[i].name ? found[i].name : format("w.%s", v->name), BUFFER_VARIABLE,
-                       (v->sharded && found[i].name) || (found[i].bytes.own > bytes.own && !v->split) ? found[i].bytes : bytes, 1, i, &a->arena_bytes);
+                       (v->sharded && found[i].name) || (found[i].bytes.used > bytes.used && !v->split) ? found[i].bytes : bytes, 1, i, &a->arena_bytes);
         a->buffers[a->variable[i]].elements = v->split ? elements : 0;
         a->buffers[a->variable[i]].each = v->sharded ? found[i].each : 0;
         a->buffers[a->variable[i]].type = (uint8_t)(found[i].name ? found[i].type : (int)v->dtype + 1);
@@ -113,7 +113,7 @@ static void add_variables(Persistent *a, const Model *m, const Found *found, int
 
 Persistent *place_persistent(const Program *p, Samples samples, int64_t batch, int devices)
 {
-    Samples of_inputs = batch ? (Samples){.own = batch, .room = batch} : samples;
+    Samples of_inputs = batch ? (Samples){.used = batch, .reserved = batch} : samples;
     const Policy *policy = policy_of(p->options);
     int staged = policy->slots > SLOTS ? policy->slots : SLOTS;
     const Model *m = p->model;
@@ -172,7 +172,7 @@ typedef struct Placing {
     const Phase *phase;
     const Order *order;
     const Persistent *persistent;
-    int kept;           /* number of the persistent buffers that the phase has */
+    int persistent_count;           /* number of the persistent buffers that the phase has */
     Samples samples;
     bool apart;         /* transferred buffers are placed before the others */
     int64_t micro;
@@ -185,26 +185,26 @@ typedef struct Placing {
     int *region_first, *region_last; /* by call: the first and last call of its region */
     int64_t *chunk;     /* by tensor: samples of a chunk in its region */
     bool *local;        /* by tensor: only calls of one region access it, and by sample */
-    const bool *own;    /* by tensor: the device has room for its own part only */
+    const bool *divided;    /* by tensor: the device has room for its own part only */
 } Placing;
 
-static int add_block(Placing *s, const char *name, BufferKind kind, Bytes bytes) /* returns the buffer's index */
+static int add_block(Placing *s, const char *name, BufferKind kind, ReservedBytes bytes) /* returns the buffer's index */
 {
-    Block block = {.bytes = bytes.room, .first = NOBODY, .last = NOBODY};
-    Buffer buffer = {.name = name, .kind = (uint8_t)kind, .bytes = bytes.own, .slots = 1, .index = -1};
+    Block block = {.bytes = bytes.reserved, .first = NOBODY, .last = NOBODY};
+    Buffer buffer = {.name = name, .kind = (uint8_t)kind, .bytes = bytes.used, .slots = 1, .index = -1};
     int count = s->count;
     APPEND(s->blocks, count, block);
     APPEND(s->buffers, s->count, buffer);
-    return s->kept + s->count - 1;
+    return s->persistent_count + s->count - 1;
 }
 
 /* Marks the buffer as needed by the call, and so by the call's whole region, in which calls have no order. */
 static void live(Placing *s, int buffer, int call)
 {
-    if (buffer < s->kept)
+    if (buffer < s->persistent_count)
         return;
-    Block *b = &s->blocks[buffer - s->kept];
-    bool inside = call < s->order->call_count && s->buffers[buffer - s->kept].kind != BUFFER_LOCAL;
+    Block *b = &s->blocks[buffer - s->persistent_count];
+    bool inside = call < s->order->call_count && s->buffers[buffer - s->persistent_count].kind != BUFFER_LOCAL;
     int first = inside ? s->region_first[call] : call, last = inside ? s->region_last[call] : call;
     if (b->first == NOBODY || first < b->first)
         b->first = first;
@@ -228,27 +228,27 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static Access access_of(Placing *s, const Tensor *x)
 {
     const Persistent *a = s->persistent;
-    Bytes bytes = bytes_for(x, s->samples);
+    ReservedBytes bytes = bytes_for(x, s->samples);
     switch (x->kind) {
-    case TENSOR_INPUT: return whole_buffer(a->input[x->index], bytes.own);
-    case TENSOR_VARIABLE: return whole_buffer(a->variable[x->index], a->buffers[a->variable[x->index]].elements ? a->buffers[a->variable[x->index]].bytes : bytes.own);
-    case TENSOR_OUTPUT: return whole_buffer(a->output[x->index], bytes.own);
+    case TENSOR_INPUT: return whole_buffer(a->input[x->index], bytes.used);
+    case TENSOR_VARIABLE: return whole_buffer(a->variable[x->index], a->buffers[a->variable[x->index]].elements ? a->buffers[a->variable[x->index]].bytes : bytes.used);
+    case TENSOR_OUTPUT: return whole_buffer(a->output[x->index], bytes.used);
     case TENSOR_REPORT: return whole_buffer(a->report, (int64_t)sizeof(double) * s->phase->report_count);
     case TENSOR_TEMPORARY: {
         if (s->local[x->id]) {
-            Bytes chunk = bytes_for(x, (Samples){.own = smaller(s->chunk[x->id], s->samples.own), .room = smaller(s->chunk[x->id], s->samples.room)});
+            ReservedBytes chunk = bytes_for(x, (Samples){.used = smaller(s->chunk[x->id], s->samples.used), .reserved = smaller(s->chunk[x->id], s->samples.reserved)});
             int buffer = add_block(s, x->name, BUFFER_LOCAL, chunk);
             s->buffers[s->count - 1].each = tensor_bytes(x, 1);
             s->buffers[s->count - 1].type = (uint8_t)(x->dtype + 1);
-            return whole_buffer(buffer, chunk.own);
+            return whole_buffer(buffer, chunk.used);
         }
-        int64_t elements = s->own[x->id] ? shape_count(&x->shape) : 0;
+        int64_t elements = s->divided[x->id] ? shape_count(&x->shape) : 0;
         bytes = elements ? same_bytes(mgpu_even_part(elements, a->devices, 1) * dtype_bytes(x->dtype)) : bytes;
         int buffer = add_block(s, x->name, BUFFER_TEMPORARY, bytes);
         s->buffers[s->count - 1].elements = elements;
         s->buffers[s->count - 1].each = x->sharded ? tensor_bytes(x, 1) : 0;
         s->buffers[s->count - 1].type = (uint8_t)(x->dtype + 1);
-        return whole_buffer(buffer, bytes.own);
+        return whole_buffer(buffer, bytes.used);
     }
     }
     die("tensor %s is of no kind", x->name);
@@ -273,7 +273,7 @@ static void touch_groups(Placing *s)
             s->buffers[s->count - 1].type = (uint8_t)(g->members[0]->dtype + 1); /* dtype of the whole sum */
         for (int k = 0; k < g->member_count && g->bucket; k++)
             s->layout->tensor[g->members[k]->id] =
-                (Access){.buffer = bucket, .begin = g->begin[k], .end = add_bytes(g->begin[k], tensor_bytes(g->members[k], s->samples.own))};
+                (Access){.buffer = bucket, .begin = g->begin[k], .end = add_bytes(g->begin[k], tensor_bytes(g->members[k], s->samples.used))};
         touch(s, g->members[0], g->after > 0 ? g->after : 0);
         s->layout->group[i] = g->bucket ? whole_buffer(bucket, g->bytes) : s->layout->tensor[g->members[0]->id];
     }
@@ -296,15 +296,15 @@ static void touch_calls(Placing *s)
             touch(s, task->reads[i], c);
         for (int i = 0; i < task->write_count; i++)
             touch(s, task->writes[i], c);
-        Bytes bytes;
-        if (__builtin_mul_overflow(task->workspace_bytes_per_sample, s->samples.own, &bytes.own) ||
-            __builtin_mul_overflow(task->workspace_bytes_per_sample, s->samples.room, &bytes.room))
+        ReservedBytes bytes;
+        if (__builtin_mul_overflow(task->workspace_bytes_per_sample, s->samples.used, &bytes.used) ||
+            __builtin_mul_overflow(task->workspace_bytes_per_sample, s->samples.reserved, &bytes.reserved))
             fail_too_large();
-        bytes.own = add_bytes(bytes.own, fixed_workspace(s, task));
-        bytes.room = add_bytes(bytes.room, fixed_workspace(s, task));
+        bytes.used = add_bytes(bytes.used, fixed_workspace(s, task));
+        bytes.reserved = add_bytes(bytes.reserved, fixed_workspace(s, task));
         s->layout->work[c].buffer = -1;
-        if (bytes.own > 0) {
-            s->layout->work[c] = whole_buffer(add_block(s, format("work%d", c), BUFFER_WORKSPACE, bytes), bytes.own);
+        if (bytes.used > 0) {
+            s->layout->work[c] = whole_buffer(add_block(s, format("work%d", c), BUFFER_WORKSPACE, bytes), bytes.used);
             live(s, s->layout->work[c].buffer, c);
         }
     }
@@ -330,20 +330,20 @@ void find_locals(const Phase *p, const Order *o, bool *local, int64_t *chunk)
     }
 }
 
-static void see_own(const Task *t, Tensor *const *tensors, int count, bool *own)
+static void find_divided_of(const Task *t, Tensor *const *tensors, int count, bool *own)
 {
     for (int i = 0; i < count; i++)
-        own[tensors[i]->id] = own[tensors[i]->id] && tensor_is_own(tensors[i], t->elements) && !t->parties.parts;
+        own[tensors[i]->id] = own[tensors[i]->id] && tensor_is_divided(tensors[i], t->elements) && !t->participants.parts;
 }
 
-bool *find_own(const Phase *p, const Order *o)
+bool *find_divided(const Phase *p, const Order *o)
 {
     bool *own = NEW_ARRAY(bool, p->tensor_count);
     for (int i = 0; i < p->tensor_count; i++)
         own[i] = p->tensors[i]->kind == TENSOR_TEMPORARY && o->group_of[i] < 0;
     for (int t = 0; t < p->task_count; t++) {
-        see_own(p->tasks[t], p->tasks[t]->reads, p->tasks[t]->read_count, own);
-        see_own(p->tasks[t], p->tasks[t]->writes, p->tasks[t]->write_count, own);
+        find_divided_of(p->tasks[t], p->tasks[t]->reads, p->tasks[t]->read_count, own);
+        find_divided_of(p->tasks[t], p->tasks[t]->writes, p->tasks[t]->write_count, own);
     }
     return own;
 }
@@ -352,7 +352,7 @@ bool *find_own(const Phase *p, const Order *o)
 static void keep_unread_sums(Placing *s)
 {
     for (int i = 0; i < s->order->group_count; i++) {
-        int buffer = s->layout->group[i].buffer, block = buffer - s->kept;
+        int buffer = s->layout->group[i].buffer, block = buffer - s->persistent_count;
         if (block >= 0 && s->blocks[block].last <= s->order->groups[i].after)
             live(s, buffer, s->order->call_count);
     }
@@ -367,7 +367,7 @@ static Zone *find_zones(const Placing *s)
     for (int i = 0; i < s->count; i++)
         zone[i] = s->buffers[i].kind == BUFFER_WORKSPACE || s->buffers[i].kind == BUFFER_LOCAL ? ZONE_WORKSPACES : ZONE_REST;
     for (int i = 0; i < s->order->group_count && s->apart; i++) {
-        int block = s->layout->group[i].buffer - s->kept;
+        int block = s->layout->group[i].buffer - s->persistent_count;
         if (block >= 0)
             zone[block] = ZONE_TRANSFERRED;
     }
@@ -396,8 +396,8 @@ static int64_t place_zone(Placing *s, const Zone *zone, Zone which, bool reuse, 
 static bool has_own_layout(const Persistent *a)
 {
     enum { PART = 8 };
-    int64_t apart = a->samples.room - a->samples.least;
-    return apart > a->group && apart > a->samples.room / PART;
+    int64_t apart = a->samples.reserved - a->samples.least;
+    return apart > a->group && apart > a->samples.reserved / PART;
 }
 
 Placement *place_phase(const Program *program, const Phase *p, const Order *order, const Persistent *a, int64_t micro)
@@ -414,19 +414,19 @@ Placement *place_phase(const Program *program, const Phase *p, const Order *orde
     Placing s = {.phase = p,
                  .order = order,
                  .persistent = a,
-                 .kept = predicts ? a->buffer_count : a->common_count,
+                 .persistent_count = predicts ? a->buffer_count : a->common_count,
                  .samples = a->samples,
                  .apart = apart,
                  .micro = micro,
                  .archs = program->options->arch,
                  .target = program->target,
                  .layout = l};
-    s.samples.room = apart ? s.samples.own : s.samples.room;
+    s.samples.reserved = apart ? s.samples.used : s.samples.reserved;
     find_regions(&s);
     s.local = NEW_ARRAY(bool, p->tensor_count);
     s.chunk = NEW_ARRAY(int64_t, p->tensor_count);
     find_locals(p, order, s.local, s.chunk);
-    s.own = find_own(p, order);
+    s.divided = find_divided(p, order);
     touch_groups(&s);
     touch_calls(&s);
     keep_unread_sums(&s);
@@ -439,11 +439,11 @@ Placement *place_phase(const Program *program, const Phase *p, const Order *orde
     l->work_bytes = place_zone(&s, zone, ZONE_WORKSPACES, reuse, workspace_alignment(program), l->arena_bytes, &least[ZONE_WORKSPACES]);
     l->least_arena = add_bytes(add_bytes(kept_bytes, least[ZONE_TRANSFERRED]), least[ZONE_REST]);
     l->least_work = least[ZONE_WORKSPACES];
-    l->buffer_count = s.kept + s.count;
+    l->buffer_count = s.persistent_count + s.count;
     l->buffers = NEW_ARRAY(Buffer, l->buffer_count);
-    memcpy(l->buffers, a->buffers, sizeof *l->buffers * (size_t)s.kept);
+    memcpy(l->buffers, a->buffers, sizeof *l->buffers * (size_t)s.persistent_count);
     for (int i = 0; i < s.count; i++) {
-        Buffer *b = &l->buffers[s.kept + i];
+        Buffer *b = &l->buffers[s.persistent_count + i];
         *b = s.buffers[i];
         b->offset = s.blocks[i].offset;
     }

@@ -116,22 +116,22 @@ Policy policy_read(const char *text, const char **split)
     return p;
 }
 
-int policy_way(const Policy *p)
+int policy_implementation(const Policy *p)
 {
-    static const int WAY[REDUCE_POLICIES] = {[REDUCE_BY_COST] = MGPU_WAY_AUTO, [REDUCE_HOST] = MGPU_WAY_HOST, [REDUCE_COPY] = MGPU_WAY_COPY,
-                                             [REDUCE_PEER] = MGPU_WAY_PEER, [REDUCE_RING] = MGPU_WAY_RING, [REDUCE_TREE] = MGPU_WAY_TREE, [REDUCE_NCCL] = MGPU_WAY_NCCL};
-    return p->variables == VARIABLES_HOST ? MGPU_WAY_SERVER : p->variables == VARIABLES_DEVICE ? MGPU_WAY_DEVICE : WAY[p->reduce];
+    static const int IMPLEMENTATION[REDUCE_POLICIES] = {[REDUCE_BY_COST] = MGPU_IMPLEMENTATION_AUTO, [REDUCE_HOST] = MGPU_IMPLEMENTATION_HOST, [REDUCE_COPY] = MGPU_IMPLEMENTATION_COPY,
+                                             [REDUCE_PEER] = MGPU_IMPLEMENTATION_PEER, [REDUCE_RING] = MGPU_IMPLEMENTATION_RING, [REDUCE_TREE] = MGPU_IMPLEMENTATION_TREE, [REDUCE_NCCL] = MGPU_IMPLEMENTATION_NCCL};
+    return p->variables == VARIABLES_HOST ? MGPU_IMPLEMENTATION_SERVER : p->variables == VARIABLES_DEVICE ? MGPU_IMPLEMENTATION_DEVICE : IMPLEMENTATION[p->reduce];
 }
 
 bool policy_shards(const Policy *p) { return p->variables == VARIABLES_REPLICATED && p->order == ORDER_SYNCHRONOUS && p->gradients != GRADIENTS_ONE_BIT; }
 
-bool policy_spans_nodes(const Policy *p) { return policy_way(p) == MGPU_WAY_AUTO || policy_way(p) == MGPU_WAY_NCCL; }
+bool policy_spans_nodes(const Policy *p) { return policy_implementation(p) == MGPU_IMPLEMENTATION_AUTO || policy_implementation(p) == MGPU_IMPLEMENTATION_NCCL; }
 
 bool policy_is_auto(const Policy *p) { return strcmp(p->name, PRESETS[0].name) == 0; }
 
 const Policy *policy_of(const Options *o) { return o && o->policy ? o->policy : &PRESETS[0]; }
 
-const char *policy_said(const Options *o)
+const char *policy_text(const Options *o)
 {
     const Policy *p = policy_of(o);
     const char *label = policy_label(p);

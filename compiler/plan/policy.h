@@ -13,9 +13,9 @@ extern const Policy PRESETS[]; /* the first one is auto; the last one's name is 
 /* Reads "ps-cpu" or "replicated-copy,input=slice,slots=1". Sets *split to "10,10,3" for "weights=[10,10,3]". Exits with 2 on an
  * error. */
 Policy policy_read(const char *text, const char **split);
-const char *policy_said(const Options *); /* for titles: ", plan staged-vars [one step stale]"; "": auto */
+const char *policy_text(const Options *); /* for titles: ", plan staged-vars [one step stale]"; "": auto */
 bool policy_is_auto(const Policy *);
-int policy_way(const Policy *);         /* MGPU_WAY_... of gradients; AUTO: chosen by cost */
+int policy_implementation(const Policy *);         /* MGPU_IMPLEMENTATION_... of gradients; AUTO: chosen by cost */
 bool policy_shards(const Policy *);     /* may be combined with --shard */
 bool policy_spans_nodes(const Policy *); /* does not need memory that the devices of one node share */
 const Policy *policy_of(const Options *); /* the policy of --plan; else auto */

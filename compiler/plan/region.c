@@ -111,7 +111,7 @@ static int needed_group(const Cutting *c, const Task *t, int call)
     return last;
 }
 
-static void note(Cutting *c, const Tensor *x, const Task *t, bool write)
+static void record_access(Cutting *c, const Tensor *x, const Task *t, bool write)
 {
     if (c->touched[x->id] != c->number)
         c->whole[x->id] = false;
@@ -151,7 +151,7 @@ void cut_regions(const Phase *p, Order *o)
         const Task *t = o->calls[i];
         int group = needed_group(&c, t, i);
         const Task *before = i > 0 ? o->calls[i - 1] : NULL;
-        bool apart = t->elements || (before && (before->elements || (t->again && !before->again)));
+        bool apart = t->elements || (before && (before->elements || (t->rematerialized && !before->rematerialized)));
         if (!before || apart || c.after[i] || group > c.region.group || conflicts(&c, t) || !fits(&c, t)) {
             if (i > 0)
                 close_region(&c, i);
@@ -160,9 +160,9 @@ void cut_regions(const Phase *p, Order *o)
         }
         with(&c.region, t);
         for (int k = 0; k < t->read_count; k++)
-            note(&c, t->reads[k], t, false);
+            record_access(&c, t->reads[k], t, false);
         for (int k = 0; k < t->write_count; k++)
-            note(&c, t->writes[k], t, true);
+            record_access(&c, t->writes[k], t, true);
     }
     if (o->call_count)
         close_region(&c, o->call_count);

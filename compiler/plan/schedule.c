@@ -18,13 +18,13 @@
  * An earlier step may have been of any phase, so the waits of its operations imply nothing, except between comp, comm and sync:
  * at a change of phase these lanes wait for each other.
  *
- * Devices of equal capacity and rates form a class and have equal schedules. Times come from times.c; every operation begins as
- * early as its lane, waits and collective allow.
+ * Devices of equal capacity and rates form a class and have equal schedules. Times come from durations.c; every operation begins
+ * as early as its lane, waits and collective allow.
  *
- * If the arena of a program does not fit into a GPU, the message proposes a batch. So find_rooms also places the arena for 1, 2,
- * 4, 8 ... groups of samples and for the capacity of the devices, and keeps only its size. Between two of these sizes the arena
- * grows linearly, if nothing is lost by aligning buffers; space for that is added to each. This takes longer than the schedule,
- * so it is done only on request. */
+ * If the arena of a program does not fit into a GPU, the message proposes a batch. So find_arena_sizes also places the arena for
+ * 1, 2, 4, 8 ... groups of samples and for the capacity of the devices, and keeps only its size. Between two of these sizes the
+ * arena grows linearly, if nothing is lost by aligning buffers; space for that is added to each. This takes longer than the
+ * schedule, so it is done only on request. */
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/gather.h"
 #include "compiler/plan/plan.h"
@@ -39,21 +39,21 @@
 #include <string.h>
 
 /* ---- one phase for the devices of one capacity */
-typedef struct Class {
+typedef struct DeviceClass {
     int device;                      /* the first device of the class */
     int64_t capacity, micro;         /* micro: as in place_phase */
     Persistent *persistent;
     int64_t arena_bytes, work_bytes; /* maximum over all phases; arena_bytes without the workspaces */
     int64_t least_arena, least_work; /* lower bounds for any offsets */
     int64_t align_bytes;             /* bytes that alignment of a phase's buffers may cost for some number of samples */
-} Class;
+} DeviceClass;
 
 typedef struct Builder {
     const Program *program;
     const Plan *plan;
     const Phase *phase;
     const Order *order;
-    const Class *class;
+    const DeviceClass *class;
     Placement *layout;
     const TaskDigest *digests;
     const Names *names;
@@ -148,7 +148,7 @@ static void add_input_ops(Builder *b) /* READ of this step, outstanding operatio
     upload->time_us = cost_upload(b->members.machine, b->members.processor, plan_place(b->plan, b->class->device), accessed_bytes(upload->writes, upload->write_count)).us;
 }
 
-static const char *said(Builder *b, const char *text) /* a copy that lives as long as the schedule */
+static const char *copy_of_text(Builder *b, const char *text) /* a copy that lives as long as the schedule */
 {
     Memory *outer = memory_use(b->kept);
     const char *copy = text ? copy_text(text, strlen(text)) : NULL;
@@ -156,11 +156,11 @@ static const char *said(Builder *b, const char *text) /* a copy that lives as lo
     return copy;
 }
 
-/* Returns the whole of a Split value; own_part (own.c) selects the device's part. */
+/* Returns the whole of a Split value; own_part (device_parts.c) selects the device's part. */
 static Access argument_access(const Builder *b, const Task *t, const Tensor *x)
 {
     Access a = b->layout->tensor[x->id];
-    if (tensor_is_own(x, t->elements) && !b->layout->buffers[a.buffer].elements)
+    if (tensor_is_divided(x, t->elements) && !b->layout->buffers[a.buffer].elements)
         a.of = a.end - a.begin;
     return a;
 }
@@ -186,19 +186,19 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     op->elements = task->elements;
     op->by_sample = b->program->target->regions && task->kernel->split == MGPU_SPLIT_SAMPLES && !task->elements;
     op->line = model_line(task->at);
-    op->layer = said(b, name->layer);
-    op->role = said(b, name->role);
+    op->layer = copy_of_text(b, name->layer);
+    op->role = copy_of_text(b, name->role);
     double units = units_of_task(task, b->members.count, (double)b->class->capacity);
     op->flops = task_flops(task, units);
     op->bytes = task_bytes(task, units);
     op->digest = digest_of(b->digests, b->phase->task_count, task);
-    op->suspects = task->suspects;
-    op->suspect_count = task->suspect_count;
+    op->nan_sources = task->nan_sources;
+    op->nan_source_count = task->nan_source_count;
 }
 
-static Lane lane_of_group(const Group *g) { return g->beside ? LANE_SYNC : LANE_COMM; }
+static Lane lane_of_group(const Group *g) { return g->in_sync_lane ? LANE_SYNC : LANE_COMM; }
 
-/* Adds a transfer. A member reads and writes only its own part of the value (own_share in own.c), but waits as if for the whole
+/* Adds a transfer. A member reads and writes only its own part of the value (own_share in device_parts.c), but waits as if for the whole
  * value, the same on all devices. */
 static void add_transfer(Builder *b, int group)
 {
@@ -229,8 +229,8 @@ static void add_ops(Builder *b, const KernelNumber *kernels)
 
 /* ---- waits */
 typedef struct History { int64_t read[LANES], write[LANES]; } History; /* the last instances; -1: none */
-typedef struct Clock { int64_t over[LANES]; } Clock; /* instance = unrolled step x op_count + operation */
-static const Clock NOTHING_OVER = {{-1, -1, -1, -1, -1}};
+typedef struct InstanceClock { int64_t over[LANES]; } InstanceClock; /* instance = unrolled step x op_count + operation */
+static const InstanceClock NOTHING_OVER = {{-1, -1, -1, -1, -1}};
 _Static_assert(LANES == 5, "NOTHING_OVER has a number for each lane");
 
 typedef struct Waiting {
@@ -240,7 +240,7 @@ typedef struct Waiting {
     int64_t *bounds;            /* sorted: bounds of all accesses by lanes other than comp */
     int bound_count;
     History *history;           /* of bytes [bounds[i], bounds[i + 1]) */
-    Clock *clocks;              /* of the operations of the last step */
+    InstanceClock *clocks;              /* of the operations of the last step */
 } Waiting;
 
 static int64_t address_of(const Waiting *w, const Access *a, int step)
@@ -294,7 +294,7 @@ static int first_bound(const Waiting *w, int64_t address) /* the range that cont
 }
 
 /* Updates the candidates, per lane the latest instance that conflicts, or (record) adds the access to the history. */
-static void visit(Waiting *w, const Access *a, int step, bool write, int64_t instance, Lane lane, Clock *candidates, bool record)
+static void visit(Waiting *w, const Access *a, int step, bool write, int64_t instance, Lane lane, InstanceClock *candidates, bool record)
 {
     int64_t begin = address_of(w, a, step), end = begin + a->end - a->begin;
     for (int i = first_bound(w, begin); i < w->bound_count && w->bounds[i] < end; i++) {
@@ -313,20 +313,20 @@ static void visit(Waiting *w, const Access *a, int step, bool write, int64_t ins
 }
 
 /* Adds all that the devices compute and reduce in the step. */
-static void wait_for_step(const Waiting *w, int step, Clock *candidates)
+static void wait_for_step(const Waiting *w, int step, InstanceClock *candidates)
 {
     for (int i = 0; i < w->b->op_count; i++) {
         Lane lane = w->b->ops[i].lane;
         int64_t instance = (int64_t)step * w->b->op_count + i;
-        if (mgpu_lane_meets((int)lane) && instance > candidates->over[lane])
+        if (mgpu_lane_synchronizes((int)lane) && instance > candidates->over[lane])
             candidates->over[lane] = instance;
     }
 }
 
-static Clock find_candidates(Waiting *w, int step, int number)
+static InstanceClock find_candidates(Waiting *w, int step, int number)
 {
     const ScheduledOp *op = &w->b->ops[number];
-    Clock candidates = NOTHING_OVER;
+    InstanceClock candidates = NOTHING_OVER;
     int64_t instance = (int64_t)step * w->b->op_count + number;
     for (int record = 0; record < 2; record++) {
         for (int i = 0; i < op->read_count; i++)
@@ -341,7 +341,7 @@ static Clock find_candidates(Waiting *w, int step, int number)
 
 /* Chooses the waits of an operation. known: what has completed before the operation without its waits; becomes what has completed
  * after it. */
-static void choose_waits(Waiting *w, int number, const Clock *candidates, Clock *known)
+static void choose_waits(Waiting *w, int number, const InstanceClock *candidates, InstanceClock *known)
 {
     ScheduledOp *op = &w->b->ops[number];
     int count = w->b->op_count;
@@ -376,18 +376,18 @@ static void find_waits(Builder *b)
     int slots = policy_of(b->program->options)->slots;
     Waiting w = {.b = b, .steps = (slots > SLOTS ? slots : SLOTS) + 1, .staging_base = b->layout->arena_bytes + b->layout->work_bytes};
     int count = b->op_count;
-    Clock *candidates = NEW_ARRAY(Clock, count);
-    w.clocks = NEW_ARRAY(Clock, count);
+    InstanceClock *candidates = NEW_ARRAY(InstanceClock, count);
+    w.clocks = NEW_ARRAY(InstanceClock, count);
     find_bounds(&w);
     for (int step = 0; step < w.steps; step++)
         for (int i = 0; i < count; i++)
             candidates[i] = find_candidates(&w, step, i);
     /* Twice: what comp, comm and sync know of each other at the end of a step, they know at the start of the next. */
-    Clock before[LANES];
+    InstanceClock before[LANES];
     for (int lane = 0; lane < LANES; lane++)
         before[lane] = NOTHING_OVER;
     for (int round = 0; round < 2; round++) {
-        Clock known[LANES];
+        InstanceClock known[LANES];
         for (int lane = 0; lane < LANES; lane++) {
             known[lane] = before[lane];
             known[lane].over[lane] = (int64_t)(w.steps - 1) * count - 1;
@@ -396,7 +396,7 @@ static void find_waits(Builder *b)
             choose_waits(&w, i, &candidates[i], &known[b->ops[i].lane]);
         for (int lane = 0; lane < LANES; lane++)
             for (int other = 0; other < LANES; other++)
-                if (mgpu_lane_meets(lane) && mgpu_lane_meets(other) && known[lane].over[other] >= count)
+                if (mgpu_lane_synchronizes(lane) && mgpu_lane_synchronizes(other) && known[lane].over[other] >= count)
                     before[lane].over[other] = known[lane].over[other] - count;
     }
 }
@@ -469,10 +469,10 @@ static void fill_device(PhaseSchedule *s, const Builder *b, const Shard *shard, 
 static CollectiveRecord collective_of(const Builder *b, int group)
 {
     const Group *g = &b->order->groups[group];
-    CollectiveRecord c = {.lane = (uint8_t)lane_of_group(g), .count = g->bytes / dtype_bytes(g->dtype), .dtype = (uint8_t)g->dtype, .parties = g->parties,
-                    .way = (uint8_t)way_of_transfer(b->program, &b->members, g)};
-    if (g->parties.parts)
-        c.parties.parts = copy_array(g->parties.parts, sizeof(int64_t) * (size_t)(b->plan->devices + 1));
+    CollectiveRecord c = {.lane = (uint8_t)lane_of_group(g), .count = g->bytes / dtype_bytes(g->dtype), .dtype = (uint8_t)g->dtype, .participants = g->participants,
+                    .implementation = (uint8_t)implementation_of_transfer(b->program, &b->members, g)};
+    if (g->participants.parts)
+        c.participants.parts = copy_array(g->participants.parts, sizeof(int64_t) * (size_t)(b->plan->devices + 1));
     if (b->sizes)
         return c;
     c.why = reason_of_transfer(&b->members, g);
@@ -501,10 +501,10 @@ static void list_collectives(PhaseSchedule *s, const Builder *b)
 
 /* ---- the stage */
 /* batch: samples of all devices */
-static Class class_of_capacity(const Program *p, int devices, int device, Samples samples, int64_t micro, int64_t batch)
+static DeviceClass class_of_capacity(const Program *p, int devices, int device, Samples samples, int64_t micro, int64_t batch)
 {
     Persistent *persistent = place_persistent(p, samples, policy_of(p->options)->input == INPUT_WHOLE ? batch : 0, devices);
-    return (Class){device, samples.own, micro, persistent, persistent->common_bytes, 0, persistent->common_bytes, 0, 0};
+    return (DeviceClass){device, samples.used, micro, persistent, persistent->common_bytes, 0, persistent->common_bytes, 0, 0};
 }
 
 static bool alike(const Program *p, int a, int b)
@@ -529,7 +529,7 @@ static int64_t least_capacity(const Plan *plan)
     return least;
 }
 
-static int find_classes(const Program *p, const Plan *plan, Class *classes, int *class_of)
+static int find_classes(const Program *p, const Plan *plan, DeviceClass *classes, int *class_of)
 {
     int count = 0;
     for (int d = 0; d < plan->devices; d++) {
@@ -545,7 +545,7 @@ static int find_classes(const Program *p, const Plan *plan, Class *classes, int 
 
 enum { ENOUGH = 64 };
 
-static int find_trials(const Program *p, const Plan *plan, Class **trials)
+static int find_trials(const Program *p, const Plan *plan, DeviceClass **trials)
 {
     int64_t most = plan_capacity(plan), samples = p->model->group > 0 ? p->model->group : 1;
     int count = 0;
@@ -559,7 +559,7 @@ static int find_trials(const Program *p, const Plan *plan, Class **trials)
     return count;
 }
 
-static Placement *place_class(const Program *p, const Phase *phase, const Order *order, Class *class)
+static Placement *place_class(const Program *p, const Phase *phase, const Order *order, DeviceClass *class)
 {
     Placement *l = place_phase(p, phase, order, class->persistent, class->micro);
     class->arena_bytes = l->arena_bytes > class->arena_bytes ? l->arena_bytes : class->arena_bytes;
@@ -596,13 +596,13 @@ Order *order_calls(const Program *p, const Phase *phase, const Members *members,
     if (p->target->regions)
         cut_regions(phase, order);
     else
-        join_updates(p, phase, meeting, (double)capacity, order);
+        join_update_launches(p, phase, meeting, (double)capacity, order);
     return order;
 }
 
-static const Phase *with_gathers_kept(const Program *p, const Plan *plan, Phase *phase)
+static const Phase *with_gathers_reused(const Program *p, const Plan *plan, Phase *phase)
 {
-    return p->gathered_kept > 0 && plan->devices > 1 ? keep_gathered(phase, p->gathered_kept) : phase;
+    return p->reused_gather_share > 0 && plan->devices > 1 ? reuse_gathered(phase, p->reused_gather_share) : phase;
 }
 
 static void build_ops(Builder *b, const KernelNumber *kernels)
@@ -629,13 +629,13 @@ static PhaseDigest digest_of_tasks(const char *name, const Phase *phase, const T
 }
 
 /* Schedules a phase. of: what all phases share. Returns true if the calls have kept their order. */
-static bool schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Builder *of, Phase *given, Class *classes, int class_count,
+static bool schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Builder *of, Phase *given, DeviceClass *classes, int class_count,
                            const int *class_of, const KernelNumber *kernels)
 {
     const Program *p = of->program;
     const Plan *plan = of->plan;
     Memory *own = memory_new(), *kept = memory_use(own);
-    const Phase *phase = with_gathers_kept(p, plan, given);
+    const Phase *phase = with_gathers_reused(p, plan, given);
     if (phase != given)
         check_same_values(given, phase, plan->devices);
     Order *order = order_calls(p, phase, &of->members, plan->shards[0].capacity);
@@ -679,7 +679,7 @@ static bool schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Builder *
 }
 
 /* The arena has the size of the largest phase; the workspaces of all phases are at its end. */
-static void end_arena(DeviceSchedule *d, const Class *c, bool own)
+static void end_arena(DeviceSchedule *d, const DeviceClass *c, bool own)
 {
     for (int i = 0; i < d->buffer_count && own; i++) /* otherwise the buffers are those of an earlier device */
         if (d->buffers[i].kind == BUFFER_WORKSPACE || d->buffers[i].kind == BUFFER_LOCAL)
@@ -701,13 +701,13 @@ static Schedule *make_schedule(const Program *p, const Plan *plan, bool sizes)
                     .devices = plan->devices,
                     .phase_count = p->phase_count,
                     .predicts = p->predicts,
-                    .gathered_kept = p->gathered_kept,
-                    .gathered_ahead = p->gathered_ahead};
+                    .reused_gather_share = p->reused_gather_share,
+                    .early_gather_share = p->early_gather_share};
     s->policy = policy_is_auto(policy_of(p->options)) ? NULL : policy_of(p->options);
     s->phases = NEW_ARRAY(PhaseSchedule, p->phase_count);
     s->phase_digests = NEW_ARRAY(PhaseDigest, p->phase_count);
     s->phase_digest_count = p->phase_count;
-    Class *classes = NEW_ARRAY(Class, plan->devices);
+    DeviceClass *classes = NEW_ARRAY(DeviceClass, plan->devices);
     int *class_of = NEW_ARRAY(int, plan->devices);
     int class_count = find_classes(p, plan, classes, class_of);
     KernelNumber *kernels = number_kernels(p);
@@ -721,44 +721,44 @@ static Schedule *make_schedule(const Program *p, const Plan *plan, bool sizes)
         for (int d = 0; d < plan->devices; d++)
             end_arena(&s->phases[i].devices[d], &classes[class_of[d]], classes[class_of[d]].device == d ||
                       s->phases[i].devices[d].buffers != s->phases[i].devices[classes[class_of[d]].device].buffers);
-    s->besides_bytes = p->target->own_memory ? bytes_besides(s) : 0;
+    s->outside_arena_bytes = p->target->own_memory ? bytes_outside_arena(s) : 0;
     return s;
 }
 
 Schedule *schedule(const Program *p, const Plan *plan) { return make_schedule(p, plan, false); }
 Schedule *schedule_sizes(const Program *p, const Plan *plan) { return make_schedule(p, plan, true); }
 
-static Room *rooms_of(const Program *given, const Plan *plan, Class *trials, int count)
+static ArenaSize *arena_sizes_of(const Program *given, const Plan *plan, DeviceClass *trials, int count)
 {
     Program program = *given;
-    program.gathered_kept = plan->schedule->gathered_kept;
-    program.gathered_ahead = plan->schedule->gathered_ahead;
+    program.reused_gather_share = plan->schedule->reused_gather_share;
+    program.early_gather_share = plan->schedule->early_gather_share;
     program.in_order = plan->schedule->in_order;
     const Program *p = &program;
     Members members = members_of_plan(p, plan);
     for (int i = 0; i < p->phase_count && count; i++) {
         Memory *own = memory_new(), *outer = memory_use(own);
-        const Phase *phase = with_gathers_kept(p, plan, p->phases[i]);
+        const Phase *phase = with_gathers_reused(p, plan, p->phases[i]);
         for (int c = 0; c < count; c++)
             place_class(p, phase, order_calls(p, phase, &members, trials[c].capacity), &trials[c]);
         memory_use(outer);
         memory_free(own);
     }
-    Room *rooms = NEW_ARRAY(Room, count);
+    ArenaSize *rooms = NEW_ARRAY(ArenaSize, count);
     for (int c = 0; c < count; c++)
-        rooms[c] = (Room){trials[c].capacity, add_bytes(trials[c].arena_bytes, trials[c].align_bytes), trials[c].work_bytes};
+        rooms[c] = (ArenaSize){trials[c].capacity, add_bytes(trials[c].arena_bytes, trials[c].align_bytes), trials[c].work_bytes};
     return rooms;
 }
 
-Room *find_rooms(const Program *p, const Plan *plan, int *count)
+ArenaSize *find_arena_sizes(const Program *p, const Plan *plan, int *count)
 {
-    Class *trials = NULL;
+    DeviceClass *trials = NULL;
     *count = find_trials(p, plan, &trials);
-    return rooms_of(p, plan, trials, *count);
+    return arena_sizes_of(p, plan, trials, *count);
 }
 
-Room find_room(const Program *p, const Plan *plan, int64_t samples)
+ArenaSize find_arena_size(const Program *p, const Plan *plan, int64_t samples)
 {
-    Class trial = class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices, samples * plan->devices);
-    return *rooms_of(p, plan, &trial, 1);
+    DeviceClass trial = class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices, samples * plan->devices);
+    return *arena_sizes_of(p, plan, &trial, 1);
 }

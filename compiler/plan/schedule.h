@@ -12,7 +12,7 @@ typedef struct Program Program;
 typedef struct Plan Plan;
 
 /* Returns true for the phases that have room for outputs and for caches of `decode`. The engine drains all lanes between these
- * and other phases (mgpu_engine_turn_to). */
+ * and other phases (mgpu_engine_change_kind). */
 bool phase_predicts(const char *phase);
 static inline const char *schedule_step(const Schedule *s, bool partial) { return phase_name(step_kind(s->predicts), partial); }
 static inline int schedule_each(const Schedule *s) { return s->devices / s->nodes; } /* devices of a node */
@@ -24,7 +24,7 @@ static inline uint64_t digest_leaf(const char *name, int index) { return hash_by
 static inline uint64_t digest_call(const char *kernel) { return hash_bytes(0, kernel, strlen(kernel)); }
 static inline uint64_t digest_argument(uint64_t call, uint64_t value) { return hash_bytes(call, &value, sizeof value); }
 static inline uint64_t digest_result(uint64_t call, int number) { return hash_bytes(call, &number, sizeof number); }
-static inline uint64_t digest_transfer(uint64_t value, const mgpu_parties *p) /* the same on all devices, whatever they receive */
+static inline uint64_t digest_transfer(uint64_t value, const mgpu_participants *p) /* the same on all devices, whatever they receive */
 {
     uint64_t words[] = {p->transfer, (uint64_t)p->from, (uint64_t)p->to};
     return hash_bytes(value, words, sizeof words);
@@ -34,18 +34,18 @@ static inline uint64_t digest_transfer(uint64_t value, const mgpu_parties *p) /*
 static inline uint32_t digest_phase(const char *name) { return (uint32_t)hash_bytes(0, name, strlen(name)); }
 static inline uint32_t digest_of_phase(uint32_t phase, uint32_t call) { return phase + (uint32_t)hash_bytes(1, &call, sizeof call); }
 
-/* split.c */
+/* shards.c */
 void split(const Program *, Plan *);
 int64_t plan_capacity(const Plan *); /* the most samples of a device */
 /* place.c, bucket.c, schedule.c: Make a schedule of all phases and a plan. Persistent buffers have the same offsets in all
  * phases. */
 Schedule *schedule(const Program *, const Plan *);
 Schedule *schedule_sizes(const Program *, const Plan *); /* only the memory: no operations, digests or names of temporaries */
-typedef mgpu_room Room;
+typedef mgpu_room ArenaSize;
 /* of the plan's schedule, ascending; none on devices without memory of their own */
-Room *find_rooms(const Program *, const Plan *, int *count);
-Room find_room(const Program *, const Plan *, int64_t samples); /* of a device with so many samples */
-int64_t bytes_besides(const Schedule *); /* besides.c */
+ArenaSize *find_arena_sizes(const Program *, const Plan *, int *count);
+ArenaSize find_arena_size(const Program *, const Plan *, int64_t samples); /* of a device with so many samples */
+int64_t bytes_outside_arena(const Schedule *); /* transfer_memory.c */
 /* schedule_text.c */
 void schedule_write(const Schedule *, Text *);
 const uint64_t *schedule_pack(const Schedule *); /* Packs the image that a program carries. */

@@ -6,7 +6,7 @@
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/cost.h"
 #include "compiler/plan/schedule.h"
-#include "compiler/plan/times.h"
+#include "compiler/plan/durations.h"
 
 /* ---- bucket.c: the order of a phase, and the members of its collectives */
 typedef struct Group {      /* one collective and its tensors */
@@ -14,13 +14,13 @@ typedef struct Group {      /* one collective and its tensors */
     int64_t *begin;         /* by member: offset in the bucket, in bytes */
     int64_t bytes;
     Dtype dtype;
-    mgpu_parties parties;   /* MGPU_TRANSFER_REDUCE may have several members, other transfers one */
+    mgpu_participants participants;   /* MGPU_TRANSFER_REDUCE may have several members, other transfers one */
     bool bucket;            /* members are in a bucket; false: one tensor that is reduced in place */
     bool final;             /* no other collective depends on it: gradients, reports */
-    bool kept;              /* of a weight, kept for several uses */
-    bool beside;            /* in the lane sync */
+    bool gathered_once;              /* of a weight, kept for several uses */
+    bool in_sync_lane;            /* in the lane sync */
     bool engines;           /* copy engines transfer these gradients, since they occupy no SMs */
-    double saved_us;        /* time of a step that `beside` or `engines` saves; 0: the plan requires them */
+    double saved_us;        /* time of a step that `in_sync_lane` or `engines` saves; 0: the plan requires them */
     int after;              /* the call after which it runs, its last producer; -1: before all calls */
     const Place *at;
 } Group;
@@ -41,11 +41,11 @@ Order *order_calls(const Program *, const Phase *, const Members *, int64_t samp
 /* ---- gather.c: true if `copy` copies a device's own part of a variable to where `transfer` gathers the whole */
 bool gathers_variable(const Task *copy, const Task *transfer);
 
-/* ---- ahead.c: when gathers begin */
+/* ---- gather_starts.c: when gathers begin */
 /* task: copies the own part; reader: the first call that reads the whole */
-typedef struct Lead { int task, reader; int64_t bytes; double us; int place; } Lead;
+typedef struct GatherCopy { int task, reader; int64_t bytes; double us; int place; } GatherCopy;
 /* begin_us: by call, and the end of the last call; leads ascend by reader */
-void place_leads(Lead *, int count, const double *begin_us, double share);
+void place_gather_copies(GatherCopy *, int count, const double *begin_us, double share);
 
 /* ---- signature.c: the table of kernels; the digests of a phase's tasks */
 void find_times(ScheduledOp *const *ops, int classes, int count); /* schedule.c: when each operation begins */
@@ -68,33 +68,33 @@ const TaskName *name_of_task(const Names *, const Task *);
 const char *name_of_fetch(const Tensor *);               /* of the operation that copies an output to the host */
 const char **names_of_group(const Names *, const Group *); /* of its members, in new memory: weights or values */
 
-/* ---- times.c: microseconds on the program's machine */
+/* ---- durations.c: microseconds on the program's machine */
 /* its samples; or the elements of the largest part, if it is Split */
 double units_of_task(const Task *, int devices, double samples);
 double time_of_task(const Program *, const Device *, const Task *, double samples); /* without its launch or barrier */
 /* with its launch, or its share of a launch of several calls */
 double time_of_launch(const Program *, const Device *, const Task *, double samples);
 /* without a launch, which it shares with calls before it */
-double time_of_joined(const Program *, const Device *, const Task *, double samples);
+double time_in_joint_launch(const Program *, const Device *, const Task *, double samples);
 Cost cost_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
 Members members_of_plan(const Program *, const Plan *); /* with the methods that the plan's transfers may use */
 Cost cost_of_transfer(const Members *, const Group *, double bytes);
-bool sums_gradients(const Group *);
+bool reduces_gradients(const Group *);
 /* Returns the methods by which copy engines transfer gradients, if the plan allows that; 0: none. */
 unsigned engine_methods(const Program *, const Members *);
 bool names_machine(const Program *); /* true with --machine */
 const char *reason_of_transfer(const Members *, const Group *);
-int way_of_transfer(const Program *, const Members *, const Group *); /* MGPU_WAY_... */
+int implementation_of_transfer(const Program *, const Members *, const Group *); /* MGPU_IMPLEMENTATION_... */
 
 /* ---- region.c: calls that the workers of a device run without a barrier between them */
 void cut_regions(const Phase *, Order *);
 
-/* ---- together.c: on devices without workers, every call is a region of its own, except updates that share a launch */
-void join_updates(const Program *, const Phase *, const Members *, double samples, Order *);
+/* ---- update_launches.c: on devices without workers, every call is a region of its own, except updates that share a launch */
+void join_update_launches(const Program *, const Phase *, const Members *, double samples, Order *);
 /* NULL: such a call needs its own launch; else calls with an equal result may share one */
 const Kernel *function_of_launch(const Program *, const Task *);
 
-/* ---- own.c: return the class's array, or a copy with the device's own parts */
+/* ---- device_parts.c: return the class's array, or a copy with the device's own parts */
 void *copy_array(const void *, size_t bytes);
 /* first: the first of its samples in a batch that it has whole */
 ScheduledOp *ops_of_device(ScheduledOp *of_class, int count, const Order *, const Buffer *buffers, int devices, int device, int64_t first);
@@ -120,10 +120,10 @@ int workspace_alignment(const Program *);
 void find_locals(const Phase *, const Order *, bool *local, int64_t *chunk);
 /* Returns, by tensor, if it is a temporary that is computed in parts and never whole, so that a device has room for its own part
  * only. */
-bool *find_own(const Phase *, const Order *);
+bool *find_divided(const Phase *, const Order *);
 
 /* of the device; of the devices with most and with least in the plan */
-typedef struct Samples { int64_t own, room, least; } Samples;
+typedef struct Samples { int64_t used, reserved, least; } Samples;
 typedef struct Persistent {  /* the buffers that have the same offsets in all phases */
     Buffer *buffers; int buffer_count;
     int common_count; int64_t common_bytes;  /* the first buffers and their bytes: every phase has these */

@@ -111,7 +111,7 @@ TaskDigest *digest_tasks(const Phase *p, int devices)
         digests[t].task = task;
         if (task->kind == TASK_TRANSFER) {
             if (devices > 1 && tensor_bytes(task->writes[0], 1) > 0) /* bucket.c transfers nothing else */
-                value[task->writes[0]->id] = digest_transfer(value[task->writes[0]->id], &task->parties);
+                value[task->writes[0]->id] = digest_transfer(value[task->writes[0]->id], &task->participants);
             continue;
         }
         uint64_t digest = digest_call(kernel_label(task->kernel));

@@ -10,7 +10,7 @@
  * Times come from events on the GPU. GPUs of the same name get one number, the median of all, so that plans share work evenly
  * among them. The lowest and the highest follow each number. Numbers of virtual GPUs (docs/vgpu.md) are nominal, and are labelled
  * so. */
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "compiler/machine/cost.h"
 #include "compiler/probe/gpu.h"
 
@@ -117,7 +117,7 @@ static void measure_bandwidth(const ProbedGpu *g, Measurements *m)
     for (int k = -1; k < ROUNDS; k++) {
         double less = stream_us(g, f, bytes / 4), all = stream_us(g, f, bytes);
         if (k >= 0 && all > less)
-            measured(m, 2e6 * .75 * (double)bytes / (all - less) / cost_stream_share(PROCESSOR_CUDA));
+            add_measurement(m, 2e6 * .75 * (double)bytes / (all - less) / cost_stream_share(PROCESSOR_CUDA));
     }
 }
 
@@ -137,7 +137,7 @@ static void measure_chain(const ProbedGpu *g, const char *name, double each, Mea
     for (int k = -1; k < ROUNDS; k++) {
         double us = probe_time_us(g, issue_one, &l, false);
         if (k >= 0)
-            measured(m, 1e6 * each * (double)l.third * l.blocks * l.threads / us);
+            add_measurement(m, 1e6 * each * (double)l.third * l.blocks * l.threads / us);
     }
 }
 
@@ -162,8 +162,8 @@ static void measure_launches(const ProbedGpu *g, Measurements *launches, Measure
         double turn_us = probe_time_us(g, issue_turns, &nothing, true) / (2 * TURNS);
         if (k < 0)
             continue;
-        measured(launches, launch_us);
-        measured(events, turn_us - launch_us);
+        add_measurement(launches, launch_us);
+        add_measurement(events, turn_us - launch_us);
     }
     PROBE_CALL(g, graph_exec_destroy, cuGraphExecDestroy, exec);
     PROBE_CALL(g, graph_destroy, cuGraphDestroy, graph);
@@ -188,7 +188,7 @@ void write_of_gpus(Text *t, const ProbedGpus *all, const char *before, const cha
         Measurements group = {0};
         next = next_name(all, first);
         for (int d = first; d < next; d++)
-            measured(&group, median_of(&of[d]));
+            add_measurement(&group, median_of(&of[d]));
         if (next - first == 1)
             group = of[first];
         double middle = median_of(&group);

@@ -10,7 +10,7 @@
  *   barrier, step, meeting, idle meeting: steps.c; the lowest counts, since other programs only add to it
  *   decode      pictures, by the runtime's own decoder (pictures.c)
  *   disk        a file is written, dropped from memory, and read */
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "compiler/probe/probe.h"
 #include "runtime/abi/mgpu_gemm.h"
 #include "runtime/base/base.h"
@@ -78,17 +78,17 @@ static Chains widest(void)
 
 /* ---- threads */
 typedef struct Pool Pool;
-typedef struct Worker {
+typedef struct ProbeWorker {
     pthread_t thread;
     Pool *pool;
     float *x, *y;
     void *work; /* of a matmul */
     double f32, f64, matmul, bytes, pictures; /* per second, in the last round */
     double sink;
-} Worker;
+} ProbeWorker;
 struct Pool {
     int count;
-    Worker *workers;
+    ProbeWorker *workers;
     Chains chains;
     const struct Amount *amount;
     Picture picture;
@@ -102,7 +102,7 @@ static double seconds(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void meet(Pool *t)
+static void wait_at_barrier(Pool *t)
 {
     int round = atomic_load(&t->round);
     if (atomic_fetch_add(&t->arrived, 1) + 1 == t->count) {
@@ -117,14 +117,14 @@ static void meet(Pool *t)
         }
 }
 
-static double chain_rate(Worker *w, Chain *chain, int bytes, int element)
+static double chain_rate(ProbeWorker *w, Chain *chain, int bytes, int element)
 {
     double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
     w->sink += chain();
     return 2.0 * CHAINS * STEPS * bytes / element / (seconds(CLOCK_THREAD_CPUTIME_ID) - begin);
 }
 
-static double matmul_rate(Worker *w)
+static double matmul_rate(ProbeWorker *w)
 {
     static const mgpu_axis axis[] = {{SIDE, SIDE, 0, SIDE, 0, 0}, {SIDE, 0, 1, 1, 0, 0}, {SIDE, 1, SIDE, 0, 0, 0}};
     static const mgpu_contraction table = {.m = 1, .n = 1, .k = 1, .axis = axis, .type = MGPU_F32, .copy = MGPU_COPY_BYTES, .packed = MGPU_PACKED_BYTES};
@@ -139,7 +139,7 @@ static double matmul_rate(Worker *w)
     return 2.0 * SIDE * SIDE * SIDE * MATMULS / (seconds(CLOCK_THREAD_CPUTIME_ID) - begin);
 }
 
-static double stream_rate(Worker *w, int passes)
+static double stream_rate(ProbeWorker *w, int passes)
 {
     double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
     for (int pass = 0; pass < passes; pass++) {
@@ -152,16 +152,16 @@ static double stream_rate(Worker *w, int passes)
 
 static void *measure(void *argument)
 {
-    Worker *w = argument;
+    ProbeWorker *w = argument;
     Pool *t = w->pool;
-    meet(t);
+    wait_at_barrier(t);
     w->f32 = t->chains.f32 ? chain_rate(w, t->chains.f32, t->chains.bytes, 4) : 0;
     w->f64 = t->chains.f64 ? chain_rate(w, t->chains.f64, t->chains.bytes, 8) : 0;
-    meet(t);
+    wait_at_barrier(t);
     w->matmul = matmul_rate(w);
-    meet(t);
+    wait_at_barrier(t);
     w->bytes = stream_rate(w, t->amount->passes);
-    meet(t);
+    wait_at_barrier(t);
     w->pictures = pictures_per_second(&t->picture, t->amount->pictures);
     return NULL;
 }
@@ -212,7 +212,7 @@ int probe_load(void)
 }
 
 /* ---- numbers */
-void measured(Measurements *m, double value)
+void add_measurement(Measurements *m, double value)
 {
     if (value > 0)
         APPEND(m->values, m->count, value);
@@ -265,10 +265,10 @@ static Pool *new_pool(ProbeLength length)
 {
     Pool *p = NEW(Pool);
     *p = (Pool){.count = cores_available(), .chains = widest(), .amount = &AMOUNT[length], .picture = probe_picture()};
-    p->workers = NEW_ARRAY(Worker, p->count);
+    p->workers = NEW_ARRAY(ProbeWorker, p->count);
     for (int i = 0; i < p->count; i++) {
-        Worker *w = &p->workers[i];
-        *w = (Worker){.pool = p, .x = NEW_ARRAY(float, ELEMENTS), .y = NEW_ARRAY(float, ELEMENTS),
+        ProbeWorker *w = &p->workers[i];
+        *w = (ProbeWorker){.pool = p, .x = NEW_ARRAY(float, ELEMENTS), .y = NEW_ARRAY(float, ELEMENTS),
                       .work = mgpu_allocate_aligned(64, MGPU_COPY_BYTES + MGPU_PACKED_BYTES)};
         for (int k = 0; k < ELEMENTS; k++)
             w->x[k] = (float)k, w->y[k] = 0;
@@ -292,20 +292,20 @@ void probe_host(Text *t, ProbeLength length, double memory)
             all[3] += pool->workers[i].pictures;
             all[4] += pool->workers[i].matmul;
         }
-        measured(&f32, all[0] / cores);
-        measured(&f64, all[1] / cores);
-        measured(&matmul, all[4] / cores);
-        measured(&bytes, all[2]);
-        measured(&pictures, all[3] / cores);
+        add_measurement(&f32, all[0] / cores);
+        add_measurement(&f64, all[1] / cores);
+        add_measurement(&matmul, all[4] / cores);
+        add_measurement(&bytes, all[2]);
+        add_measurement(&pictures, all[3] / cores);
         StepCosts costs = probe_steps(cores);
-        measured(&barrier, costs.barrier_us);
-        measured(&step, costs.step_us);
-        measured(&meeting, costs.meeting_us);
-        measured(&idle, costs.idle_meeting_us);
+        add_measurement(&barrier, costs.barrier_us);
+        add_measurement(&step, costs.step_us);
+        add_measurement(&meeting, costs.synchronize_us);
+        add_measurement(&idle, costs.idle_synchronize_us);
     }
     const char *folder = getenv("TMPDIR");
     for (int round = 0; round < a->disk_rounds; round++)
-        measured(&disk, disk_rate(folder && *folder ? folder : "/tmp", a->disk_bytes));
+        add_measurement(&disk, disk_rate(folder && *folder ? folder : "/tmp", a->disk_bytes));
     text_add(t, "host cores %d\nhost memory %.0fMiB\n", cores, memory / 0x1p20);
     write_measured(t, "host bandwidth", &bytes, CHOOSE_MEDIAN, 1e9, "GB/s", NULL);
     write_measured(t, "host arithmetic f32", &f32, CHOOSE_MEDIAN, 1e9, "GFLOP/s", NULL);

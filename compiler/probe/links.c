@@ -20,9 +20,9 @@
 enum { ROUNDS = 5, SMALL = 4096, ENDS = 2 };
 static const double ALIKE = .85, PORT = 1.5; /* rates above this share are alike; one to all below this factor uses one port */
 
-typedef enum Ways { TO_HOST, FROM_HOST, TO_GPU } Way;
-typedef struct Copy { Way way; const ProbedGpu *to; int64_t bytes; int stream; } Copy;
-typedef struct Line { Measurements rate, latency_us; } Line;
+typedef enum CopyDirections { TO_HOST, FROM_HOST, TO_GPU } CopyDirection;
+typedef struct Copy { CopyDirection direction; const ProbedGpu *to; int64_t bytes; int stream; } Copy;
+typedef struct LinkMeasurements { Measurements rate, latency_us; } LinkMeasurements;
 
 static void issue_copy(const ProbedGpu *g, void *context)
 {
@@ -31,43 +31,43 @@ static void issue_copy(const ProbedGpu *g, void *context)
     CUstream s = g->streams[c->stream];
     if (g->cuda->declare)
         g->cuda->declare(s, "probe", NULL, -1);
-    if (c->way == TO_HOST)
+    if (c->direction == TO_HOST)
         PROBE_CALL(g, memcpy_dtoh_async, cuMemcpyDtoHAsync, g->host, g->memory, bytes, s);
-    else if (c->way == FROM_HOST)
+    else if (c->direction == FROM_HOST)
         PROBE_CALL(g, memcpy_htod_async, cuMemcpyHtoDAsync, g->memory, g->host, bytes, s);
     else
         PROBE_CALL(g, memcpy_peer_async, cuMemcpyPeerAsync, c->to->other, c->to->context, g->memory, g->context, bytes, s);
 }
 
-static double copy_us(const ProbedGpu *g, Way way, const ProbedGpu *to, int64_t bytes)
+static double copy_us(const ProbedGpu *g, CopyDirection way, const ProbedGpu *to, int64_t bytes)
 {
     Copy c = {way, to, bytes, 0};
     return probe_time_us(g, issue_copy, &c, false);
 }
 
-static int64_t most_bytes(const ProbedGpu *g, Way way) { return way == TO_GPU ? g->bytes : g->locked; }
+static int64_t most_bytes(const ProbedGpu *g, CopyDirection way) { return way == TO_GPU ? g->bytes : g->locked; }
 
 /* Measures one link alone. The two copies give one line: bytes against time. */
-static Line line_of(const ProbedGpu *g, Way way, const ProbedGpu *to)
+static LinkMeasurements line_of(const ProbedGpu *g, CopyDirection way, const ProbedGpu *to)
 {
-    Line l = {0};
+    LinkMeasurements l = {0};
     for (int k = -1; k < ROUNDS; k++) {
         double small = copy_us(g, way, to, SMALL), large = copy_us(g, way, to, most_bytes(g, way));
         if (k < 0 || large <= small)
             continue;
-        measured(&l.rate, 1e6 * (double)(most_bytes(g, way) - SMALL) / (large - small));
-        measured(&l.latency_us, small);
+        add_measurement(&l.rate, 1e6 * (double)(most_bytes(g, way) - SMALL) / (large - small));
+        add_measurement(&l.latency_us, small);
     }
     return l;
 }
 
 /* ---- all at once: each GPU's own clock times its copies, which are so many that they mostly overlap with the others' */
 enum { REPEATED = 4 };
-typedef struct Wave { Way way; const ProbedGpus *all; } Wave;
+typedef struct Wave { CopyDirection direction; const ProbedGpus *all; } Wave;
 
 static void begin_wave(const ProbedGpu *g, const Wave *w)
 {
-    Copy c = {w->way, &w->all->gpus[(g->number + 1) % w->all->count], most_bytes(g, w->way), 0};
+    Copy c = {w->direction, &w->all->gpus[(g->number + 1) % w->all->count], most_bytes(g, w->direction), 0};
     probe_enter(g);
     PROBE_CALL(g, event_record, cuEventRecord, g->begin, g->streams[0]);
     for (int k = 0; k < REPEATED; k++)
@@ -76,7 +76,7 @@ static void begin_wave(const ProbedGpu *g, const Wave *w)
 }
 
 /* Returns the median rate of the GPUs, for each round. */
-static Measurements wave_rates(const ProbedGpus *all, Way way)
+static Measurements wave_rates(const ProbedGpus *all, CopyDirection way)
 {
     Measurements rates = {0};
     const Wave w = {way, all};
@@ -90,10 +90,10 @@ static Measurements wave_rates(const ProbedGpus *all, Way way)
             probe_enter(g);
             PROBE_CALL(g, event_synchronize, cuEventSynchronize, g->end);
             PROBE_CALL(g, event_elapsed_time, cuEventElapsedTime, &ms, g->begin, g->end);
-            measured(&round, 1e3 * REPEATED * (double)most_bytes(g, way) / ms);
+            add_measurement(&round, 1e3 * REPEATED * (double)most_bytes(g, way) / ms);
         }
         if (k >= 0)
-            measured(&rates, median_of(&round));
+            add_measurement(&rates, median_of(&round));
     }
     return rates;
 }
@@ -115,7 +115,7 @@ static Measurements port_rates(const ProbedGpus *all)
     for (int d = 0; d < all->count; d++) {
         const ProbedGpu *g = &all->gpus[d];
         probe_time_us(g, issue_to_all, (void *)all, true);
-        measured(&rates, 1e6 * (double)(all->count - 1) * (double)g->bytes / probe_time_us(g, issue_to_all, (void *)all, true));
+        add_measurement(&rates, 1e6 * (double)(all->count - 1) * (double)g->bytes / probe_time_us(g, issue_to_all, (void *)all, true));
     }
     return rates;
 }
@@ -142,17 +142,17 @@ static void write_link(Text *t, const ProbedGpus *all, const char *ends, Measure
     text_add(t, "link %s%s", ends, text_of(&line));
 }
 
-static void add_up(Measurements *to, const Measurements *from) { measured(to, median_of(from)); }
+static void add_up(Measurements *to, const Measurements *from) { add_measurement(to, median_of(from)); }
 
 /* pairs: of all GPUs, [from * count + to]; empty for those without access */
-static void write_pairs(Text *t, const ProbedGpus *all, Line *pairs, double slower)
+static void write_pairs(Text *t, const ProbedGpus *all, LinkMeasurements *pairs, double slower)
 {
     int n = all->count;
     for (int a = 0; a < n; a++)
         for (int b = a + 1; b < n; b++) {
-            Line *there = &pairs[a * n + b], *back = &pairs[b * n + a];
+            LinkMeasurements *there = &pairs[a * n + b], *back = &pairs[b * n + a];
             for (int way = 0; way < ENDS; way++) {
-                Line *l = way ? back : there;
+                LinkMeasurements *l = way ? back : there;
                 if (l->rate.count)
                     write_link(t, all, way ? format("%d %d", b, a) : format("%d %d", a, b), &l->rate, cost_copy_share() / slower, &l->latency_us);
             }
@@ -162,7 +162,7 @@ static void write_pairs(Text *t, const ProbedGpus *all, Line *pairs, double slow
 static void probe_pairs(Text *t, const ProbedGpus *all)
 {
     int n = all->count, reached = 0;
-    Line *pairs = NEW_ARRAY(Line, n * n);
+    LinkMeasurements *pairs = NEW_ARRAY(LinkMeasurements, n * n);
     double least = 1e300, most = 0;
     Measurements latency = {0};
     for (int a = 0; a < n; a++)
@@ -199,21 +199,21 @@ static void probe_pairs(Text *t, const ProbedGpus *all)
 /* ---- with the host */
 static void probe_host_links(Text *t, const ProbedGpus *all)
 {
-    static const struct { Way way; const char *from, *to; } WAYS[] = {{TO_HOST, "*", "host"}, {FROM_HOST, "host", "*"}};
-    Measurements alone[COUNT(WAYS)] = {{0}}, latency[COUNT(WAYS)] = {{0}}, together[COUNT(WAYS)];
+    static const struct { CopyDirection way; const char *from, *to; } DIRECTIONS[] = {{TO_HOST, "*", "host"}, {FROM_HOST, "host", "*"}};
+    Measurements alone[COUNT(DIRECTIONS)] = {{0}}, latency[COUNT(DIRECTIONS)] = {{0}}, together[COUNT(DIRECTIONS)];
     bool shared = false;
-    for (int w = 0; w < COUNT(WAYS); w++) {
+    for (int w = 0; w < COUNT(DIRECTIONS); w++) {
         for (int d = 0; d < all->count; d++) {
-            Line l = line_of(&all->gpus[d], WAYS[w].way, NULL);
+            LinkMeasurements l = line_of(&all->gpus[d], DIRECTIONS[w].way, NULL);
             add_up(&alone[w], &l.rate);
             add_up(&latency[w], &l.latency_us);
         }
-        together[w] = wave_rates(all, WAYS[w].way);
+        together[w] = wave_rates(all, DIRECTIONS[w].way);
         shared = shared || median_of(&together[w]) < ALIKE * median_of(&alone[w]);
     }
     if (shared)
         text_add(t, "switch bridge\n");
-    for (int w = 0; w < COUNT(WAYS); w++) {
+    for (int w = 0; w < COUNT(DIRECTIONS); w++) {
         const char *host = shared ? "bridge" : "host";
         write_link(t, all, w ? format("%s *", host) : format("* %s", host), &alone[w], 1, &latency[w]);
         for (int i = 0; i < together[w].count; i++)

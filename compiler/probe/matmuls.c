@@ -3,7 +3,7 @@
  * For each type, a program is compiled whose step consists of two matmuls of SIDE x SIDE x SIDE, and `bench --measure` gives the
  * time of each: the forward one, and that of the weight's gradient. It runs on the first of GPUs of the same name. Virtual GPUs
  * run only f32, and a small one, because their times are made up. */
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "compiler/probe/gpu.h"
 #include "runtime/base/base.h"
 
@@ -65,7 +65,7 @@ static void run(const Probe *p, int type, int gpu, Measurements *m)
     for (int i = 0; i < COUNT(words); i++)
         add_argument(&a, words[i]);
     temporary_add(file);
-    int status = tool_says(&a, &said);
+    int status = run_tool(&a, &said);
     size_t length;
     const char *text = status == 0 ? read_file(file, &length) : NULL;
     const Json *found = text ? mgpu_json_read(text, length, &error) : NULL, *operations = found && found->kind == JSON_OBJECT ? mgpu_json_member(found, "operations") : NULL;
@@ -77,7 +77,7 @@ static void run(const Probe *p, int type, int gpu, Measurements *m)
     static const char *const WORD[] = {".forward", ".backward"};
     for (int w = 0; w < COUNT(WORD); w++)
         if (longest_us(operations, WORD[w]) > 0)
-            measured(m, each / longest_us(operations, WORD[w]));
+            add_measurement(m, each / longest_us(operations, WORD[w]));
 }
 
 void probe_matmuls(Text *t, const ProbedGpus *all)

@@ -21,10 +21,10 @@
 enum { TRIES = 6, STEPS = 24, SLOTS = 2, EMPTY_ROUNDS = 400, NUMBERS = 64 };
 static const double WORK_S = 1e-4; /* of a device in a step */
 
-typedef enum Reduces { REDUCES_NOT, REDUCES_WAITED, REDUCES_BESIDE } Reduces;
+typedef enum Reduces { REDUCES_NOT, REDUCES_WAITED, REDUCES_OVERLAPPED } Reduces;
 
 typedef struct Steps Steps;
-typedef struct Lanes { /* The lanes of a device. Progress counts steps, and for comp half steps. */
+typedef struct DeviceLanes { /* The lanes of a device. Progress counts steps, and for comp half steps. */
     Counter read, copy, comp, comm;
     Steps *steps;
     int number;
@@ -32,7 +32,7 @@ typedef struct Lanes { /* The lanes of a device. Progress counts steps, and for 
     float values[NUMBERS];
     double computed_at[STEPS + 1], summed_at[STEPS + 1];
     pthread_t thread[4];
-} Lanes;
+} DeviceLanes;
 struct Steps {
     Counter posted;
     int devices, threads; /* of each device */
@@ -40,12 +40,12 @@ struct Steps {
     int64_t loops;        /* of work */
     Reduces reduces;
     Reduction *reduction;
-    Lanes *lanes;
+    DeviceLanes *lanes;
 };
 
 static void work(void *context, int thread)
 {
-    const Lanes *l = context;
+    const DeviceLanes *l = context;
     double x = thread;
     for (int64_t i = 0; i < l->steps->loops; i++) {
         x = x * .5 + 1;
@@ -55,7 +55,7 @@ static void work(void *context, int thread)
 
 /* ---- the lanes */
 /* Keeps the thread on the cores of its device, as the engine does. */
-static void stay(const Lanes *l)
+static void stay(const DeviceLanes *l)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -67,7 +67,7 @@ static void stay(const Lanes *l)
 
 static void *read_lane(void *argument)
 {
-    Lanes *l = argument;
+    DeviceLanes *l = argument;
     for (int64_t k = 1; k <= STEPS; k++) {
         mgpu_counter_wait(&l->steps->posted, k);
         mgpu_counter_wait(&l->copy, k - SLOTS);
@@ -79,7 +79,7 @@ static void *read_lane(void *argument)
 
 static void *copy_lane(void *argument)
 {
-    Lanes *l = argument;
+    DeviceLanes *l = argument;
     stay(l);
     for (int64_t k = 1; k <= STEPS; k++) {
         mgpu_counter_wait(&l->steps->posted, k);
@@ -92,7 +92,7 @@ static void *copy_lane(void *argument)
 
 static void *comp_lane(void *argument)
 {
-    Lanes *l = argument;
+    DeviceLanes *l = argument;
     const Steps *s = l->steps;
     l->pool = mgpu_pool_open(&(PoolPlan){.threads = s->threads, .cores = s->cores ? s->cores + l->number * s->threads : NULL, .spin = s->cores != NULL});
     for (int64_t k = 1; k <= STEPS; k++) {
@@ -101,7 +101,7 @@ static void *comp_lane(void *argument)
         mgpu_pool_run(l->pool, work, l);
         l->computed_at[k] = mgpu_seconds();
         mgpu_counter_set(&l->comp, 2 * k - 1);
-        for (int more = 0; more < 2 && s->reduces == REDUCES_BESIDE; more++)
+        for (int more = 0; more < 2 && s->reduces == REDUCES_OVERLAPPED; more++)
             mgpu_pool_run(l->pool, work, l);
         if (s->reduces != REDUCES_NOT)
             mgpu_counter_wait(&l->comm, k);
@@ -113,11 +113,11 @@ static void *comp_lane(void *argument)
 
 static void *comm_lane(void *argument)
 {
-    Lanes *l = argument;
+    DeviceLanes *l = argument;
     stay(l);
     const Steps *s = l->steps;
     for (int64_t k = 1; k <= STEPS && s->reduces != REDUCES_NOT; k++) {
-        Operand o = {.name = "probe", .buffer = "probe", .data = l->values, .count = NUMBERS, .dtype = MGPU_F32, .parties = {.transfer = MGPU_TRANSFER_REDUCE}, .tag = k};
+        Operand o = {.name = "probe", .buffer = "probe", .data = l->values, .count = NUMBERS, .dtype = MGPU_F32, .participants = {.transfer = MGPU_TRANSFER_REDUCE}, .tag = k};
         mgpu_counter_wait(&l->comp, 2 * k - 1);
         if (!mgpu_exchange(s->reduction, l->number, &o))
             die("the devices of a probe disagree");
@@ -146,20 +146,20 @@ static double run_steps(Steps *s)
     double began = 0;
     s->posted = (Counter){0};
     for (int d = 0; d < s->devices; d++)
-        s->lanes[d] = (Lanes){.steps = s, .number = d};
+        s->lanes[d] = (DeviceLanes){.steps = s, .number = d};
     s->reduction = mgpu_reduction_open(s->devices);
     for (int i = 0; i < 4 * s->devices; i++)
         mgpu_start_thread(&s->lanes[i / 4].thread[i % 4], LANES[i % 4], &s->lanes[i / 4]);
     for (int64_t k = 1, done = 0; k <= STEPS; k++) {
-        if (k - MGPU_AHEAD > done) { /* as mgpu_engine_next does */
-            done = k - MGPU_AHEAD / 2 - 1;
+        if (k - MGPU_STEPS_IN_FLIGHT > done) { /* as mgpu_engine_next does */
+            done = k - MGPU_STEPS_IN_FLIGHT / 2 - 1;
             wait_for_all(s, done);
-            began = done == MGPU_AHEAD / 2 ? mgpu_seconds() : began; /* the first steps start the threads */
+            began = done == MGPU_STEPS_IN_FLIGHT / 2 ? mgpu_seconds() : began; /* the first steps start the threads */
         }
         mgpu_counter_set(&s->posted, k);
     }
     wait_for_all(s, STEPS);
-    double us = (mgpu_seconds() - began) * 1e6 / (STEPS - MGPU_AHEAD / 2);
+    double us = (mgpu_seconds() - began) * 1e6 / (STEPS - MGPU_STEPS_IN_FLIGHT / 2);
     for (int i = 0; i < 4 * s->devices; i++)
         pthread_join(s->lanes[i / 4].thread[i % 4], NULL);
     mgpu_reduction_close(s->reduction);
@@ -181,9 +181,9 @@ static double lowest_step_us(Steps *s, Reduces reduces)
 static double lowest_round_us(Steps *s, int64_t loops, int rounds)
 {
     int64_t kept = s->loops;
-    Lanes *l = &s->lanes[0];
+    DeviceLanes *l = &s->lanes[0];
     double lowest = 1e300;
-    *l = (Lanes){.steps = s};
+    *l = (DeviceLanes){.steps = s};
     s->loops = loops;
     cpu_set_t before;
     bool known = sched_getaffinity(0, sizeof before, &before) == 0;
@@ -203,19 +203,19 @@ static double lowest_round_us(Steps *s, int64_t loops, int rounds)
 }
 
 /* Returns, for the last run, the mean time from when all devices have computed until the last one has the sum. */
-static double mean_meeting_us(const Steps *s)
+static double mean_synchronize_us(const Steps *s)
 {
     double sum = 0;
-    for (int k = MGPU_AHEAD; k <= STEPS; k++) {
+    for (int k = MGPU_STEPS_IN_FLIGHT; k <= STEPS; k++) {
         double ready = 0, over = 0;
         for (int d = 0; d < s->devices; d++) {
-            const Lanes *l = &s->lanes[d];
+            const DeviceLanes *l = &s->lanes[d];
             ready = l->computed_at[k] > ready ? l->computed_at[k] : ready;
             over = l->summed_at[k] > over ? l->summed_at[k] : over;
         }
         sum += over - ready;
     }
-    return sum * 1e6 / (STEPS - MGPU_AHEAD + 1);
+    return sum * 1e6 / (STEPS - MGPU_STEPS_IN_FLIGHT + 1);
 }
 
 /* Chooses cores as the engine does, which binds threads only if there is exactly one core for each. */
@@ -241,7 +241,7 @@ StepCosts probe_steps(int cores)
 {
     StepCosts c = {0};
     Steps *s = mgpu_allocate_aligned(_Alignof(Steps), sizeof *s);
-    s->lanes = mgpu_allocate_aligned(_Alignof(Lanes), (size_t)cores * sizeof *s->lanes);
+    s->lanes = mgpu_allocate_aligned(_Alignof(DeviceLanes), (size_t)cores * sizeof *s->lanes);
     s->cores = cores_of(cores);
     s->devices = 1;
     s->threads = cores;
@@ -253,12 +253,12 @@ StepCosts probe_steps(int cores)
         s->devices = cores;
         s->threads = 1;
         double apart = lowest_step_us(s, REDUCES_NOT);
-        c.idle_meeting_us = lowest_step_us(s, REDUCES_WAITED) - apart;
-        s->reduces = REDUCES_BESIDE;
+        c.idle_synchronize_us = lowest_step_us(s, REDUCES_WAITED) - apart;
+        s->reduces = REDUCES_OVERLAPPED;
         for (int i = 0; i < TRIES; i++) {
             run_steps(s);
-            double us = mean_meeting_us(s);
-            c.meeting_us = i == 0 || us < c.meeting_us ? us : c.meeting_us;
+            double us = mean_synchronize_us(s);
+            c.synchronize_us = i == 0 || us < c.synchronize_us ? us : c.synchronize_us;
         }
     }
     free(s->lanes);

@@ -116,7 +116,7 @@ void dot_phase(const Phase *p, Text *t)
         writer[i] = -1;
     for (int i = 0; i < p->task_count; i++) {
         const Task *task = p->tasks[i];
-        const char *label = task->kernel ? format("%s\\n%s", task->kernel->name, task->kernel->title ? task->kernel->title : "") : format("%s", mgpu_transfer_row(task->parties.transfer)->kind);
+        const char *label = task->kernel ? format("%s\\n%s", task->kernel->name, task->kernel->title ? task->kernel->title : "") : format("%s", mgpu_transfer_row(task->participants.transfer)->kind);
         add_node(&d, format("t%d", i), label, !task->kernel ? ", fillcolor=orange" : task->update ? ", fillcolor=lightgray" : task->backward ? ", fillcolor=mistyrose" : "", task->layer);
         for (int r = 0; r < task->read_count; r++) {
             const Tensor *x = task->reads[r];

@@ -12,20 +12,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Shown {          /* an operation in the timeline */
+typedef struct TimelineSpan {          /* an operation in the timeline */
     SimulatedSpan span;         /* in the timeline's times */
     const PhaseSchedule *phase;
     int step;                   /* from 1; with micro-batches, 1 + the number of phases that ran before */
-} Shown;
-typedef struct Timeline {
+} TimelineSpan;
+typedef struct TraceTimeline {
     const Program *program;
-    Shown *shown; int count;
+    TimelineSpan *spans; int count;
     double *step_ends; int step_count;
     bool micro;                 /* has micro-batches: one step is shown */
     double (*free)[LANES];      /* [device]: since when the lane has been idle */
     FILE *f;
     int64_t arrows;
-} Timeline;
+} TraceTimeline;
 
 const char *op_name(const PhaseSchedule *phase, const ScheduledOp *op)
 {
@@ -33,7 +33,7 @@ const char *op_name(const PhaseSchedule *phase, const ScheduledOp *op)
     if (op->verb == VERB_CALL)
         return op->id;
     if (op->verb == VERB_TRANSFER)
-        return format("%s %s", mgpu_transfer_row(phase->collectives[op->target].parties.transfer)->kind, phase->collectives[op->target].name);
+        return format("%s %s", mgpu_transfer_row(phase->collectives[op->target].participants.transfer)->kind, phase->collectives[op->target].name);
     return VERB[op->verb];
 }
 
@@ -53,15 +53,15 @@ static const PhaseSchedule *phase_named(const Schedule *s, const char *name, int
     return NULL;
 }
 
-static void add_shown(Timeline *t, const PhaseSchedule *phase, const SimulatedSpan *x, double move, int step)
+static void add_span(TraceTimeline *t, const PhaseSchedule *phase, const SimulatedSpan *x, double move, int step)
 {
-    Shown s = {*x, phase, step};
+    TimelineSpan s = {*x, phase, step};
     double *lane = &t->free[x->device][phase->devices[x->device].ops[x->op].lane];
     s.span.arrived_us = x->arrived_us + move > *lane ? x->arrived_us + move : *lane; /* later if phases follow each other */
     s.span.begin_us = x->begin_us + move > s.span.arrived_us ? x->begin_us + move : s.span.arrived_us;
     s.span.end_us = s.span.begin_us + x->end_us - x->begin_us;
     *lane = s.span.end_us;
-    APPEND(t->shown, t->count, s);
+    APPEND(t->spans, t->count, s);
 }
 
 static int compare_begins(const void *a, const void *b)
@@ -74,7 +74,7 @@ static int compare_begins(const void *a, const void *b)
 
 /* Returns whether the plan has the phase. times: how often it runs in a step; 0: several steps are shown as they were
  * simulated. */
-static bool add_phase(Timeline *t, SimulationInput in, PhaseKind kind, bool partial, int times)
+static bool add_phase(TraceTimeline *t, SimulationInput in, PhaseKind kind, bool partial, int times)
 {
     int number;
     const PhaseSchedule *phase = phase_named(in.schedule, phase_name(kind, partial), &number);
@@ -87,13 +87,13 @@ static bool add_phase(Timeline *t, SimulationInput in, PhaseKind kind, bool part
     double start = t->step_count ? t->step_ends[t->step_count - 1] : 0, length = s->ends_us[1] - s->ends_us[0];
     for (int i = 0; !times && i < s->span_count; i++)
         if (s->spans[i].end_us > 0 && s->spans[i].arrived_us < s->ends_us[TRACED_STEPS - 1])
-            add_shown(t, phase, &s->spans[i], 0, s->spans[i].step + 1);
+            add_span(t, phase, &s->spans[i], 0, s->spans[i].step + 1);
     for (int i = 0; !times && i < TRACED_STEPS; i++)
         APPEND(t->step_ends, t->step_count, s->ends_us[i]);
     for (int k = 0; k < times; k++) {
         for (int i = 0; i < s->span_count; i++)
             if (s->spans[i].step == 1)
-                add_shown(t, phase, &s->spans[i], start - s->ends_us[0], t->step_count + 1);
+                add_span(t, phase, &s->spans[i], start - s->ends_us[0], t->step_count + 1);
         start += length;
         APPEND(t->step_ends, t->step_count, start);
     }
@@ -101,13 +101,13 @@ static bool add_phase(Timeline *t, SimulationInput in, PhaseKind kind, bool part
 }
 
 /* ---- writing */
-static double inside(const Shown *s, double us)
+static double inside(const TimelineSpan *s, double us)
 {
     double to = s->span.end_us - .001;
     return us > to ? (to > s->span.begin_us ? to : s->span.begin_us) : us;
 }
 
-static void write_wait(const Timeline *t, const Shown *s, double from, double to, const char *of, const ScheduledOp *other)
+static void write_wait(const TraceTimeline *t, const TimelineSpan *s, double from, double to, const char *of, const ScheduledOp *other)
 {
     const int SHORT_NS = 1;
     int d = s->span.device;
@@ -119,7 +119,7 @@ static void write_wait(const Timeline *t, const Shown *s, double from, double to
                                          .layer = other->layer, .line = other->line, .step = t->micro ? 1 : s->step});
 }
 
-static void write_shown(const Timeline *t, const Shown *s, double lane_free)
+static void write_span(const TraceTimeline *t, const TimelineSpan *s, double lane_free)
 {
     int d = s->span.device;
     const DeviceSchedule *device = &s->phase->devices[d];
@@ -145,16 +145,16 @@ static void write_shown(const Timeline *t, const Shown *s, double lane_free)
                                          .flops = op->flops});
 }
 
-static const char *key_of(const Shown *s, int op, int step) { return format("%s %d %d %d", s->phase->name, s->span.device, op, step); }
+static const char *key_of(const TimelineSpan *s, int op, int step) { return format("%s %d %d %d", s->phase->name, s->span.device, op, step); }
 
 /* Writes arrows from operations of other lanes; with micro-batches, from the last one with the name and the step. */
-static void write_arrows(Timeline *t, const Map *places, const Shown *s)
+static void write_arrows(TraceTimeline *t, const Map *places, const TimelineSpan *s)
 {
     const DeviceSchedule *device = &s->phase->devices[s->span.device];
     const ScheduledOp *op = &device->ops[s->span.op];
     for (int i = 0; i < op->wait_count; i++) {
         const ScheduledOp *other = &device->ops[op->waits[i].op];
-        const Shown *before = other->lane == op->lane ? NULL : map_get(places, key_of(s, op->waits[i].op, s->step - op->waits[i].back));
+        const TimelineSpan *before = other->lane == op->lane ? NULL : map_get(places, key_of(s, op->waits[i].op, s->step - op->waits[i].back));
         if (!before)
             continue;
         TracePoint from = {s->span.device, mgpu_trace_lane_track((int)other->lane), inside(before, before->span.end_us)};
@@ -163,29 +163,29 @@ static void write_arrows(Timeline *t, const Map *places, const Shown *s)
     }
 }
 
-typedef struct LaneList { const Shown **shown; int count; } LaneList;
+typedef struct LaneList { const TimelineSpan **spans; int count; } LaneList;
 
-static void write_lane(Timeline *t, const LaneList *l, const Map *places)
+static void write_lane(TraceTimeline *t, const LaneList *l, const Map *places)
 {
-    double lane_free = l->shown[0]->span.arrived_us;
-    const SimulatedSpan *first = &l->shown[0]->span;
-    mgpu_trace_track(t->f, first->device, mgpu_trace_lane_track((int)l->shown[0]->phase->devices[first->device].ops[first->op].lane));
+    double lane_free = l->spans[0]->span.arrived_us;
+    const SimulatedSpan *first = &l->spans[0]->span;
+    mgpu_trace_track(t->f, first->device, mgpu_trace_lane_track((int)l->spans[0]->phase->devices[first->device].ops[first->op].lane));
     for (int i = 0; i < l->count; i++) {
-        write_shown(t, l->shown[i], lane_free);
-        write_arrows(t, places, l->shown[i]);
-        lane_free = l->shown[i]->span.end_us;
+        write_span(t, l->spans[i], lane_free);
+        write_arrows(t, places, l->spans[i]);
+        lane_free = l->spans[i]->span.end_us;
     }
 }
 
-static void write_lanes(Timeline *t, int devices)
+static void write_lanes(TraceTimeline *t, int devices)
 {
     static const Lane ORDER[LANES] = {LANE_HOST, LANE_COPY, LANE_COMP, LANE_COMM, LANE_SYNC};
     Map places = {0};
     LaneList *lists = NEW_ARRAY(LaneList, devices * LANES);
     for (int i = 0; i < t->count; i++) {
-        Shown *s = &t->shown[i];
+        TimelineSpan *s = &t->spans[i];
         LaneList *l = &lists[s->span.device * LANES + (int)s->phase->devices[s->span.device].ops[s->span.op].lane];
-        APPEND(l->shown, l->count, s);
+        APPEND(l->spans, l->count, s);
         map_set(&places, key_of(s, s->span.op, s->step), s);
     }
     for (int d = 0; d < devices; d++)
@@ -194,7 +194,7 @@ static void write_lanes(Timeline *t, int devices)
                 write_lane(t, &lists[d * LANES + (int)ORDER[lane]], &places);
 }
 
-static void write_steps(const Timeline *t)
+static void write_steps(const TraceTimeline *t)
 {
     mgpu_trace_track(t->f, TRACE_PROGRAM, TRACK_STEPS);
     for (int i = 0; i < t->step_count; i++)
@@ -202,7 +202,7 @@ static void write_steps(const Timeline *t)
                                              .begin_us = i ? t->step_ends[i - 1] : 0, .end_us = t->step_ends[i], .step = i + 1});
 }
 
-static void merge_steps(Timeline *t) /* With micro-batches there is one step. */
+static void merge_steps(TraceTimeline *t) /* With micro-batches there is one step. */
 {
     t->step_ends[0] = t->step_ends[t->step_count - 1];
     t->step_count = 1;
@@ -211,7 +211,7 @@ static void merge_steps(Timeline *t) /* With micro-batches there is one step. */
 void trace_print(const Program *p, const Plan *plan, const SimulationInput *in, const char *machine, Text *out)
 {
     const Model *m = p->model;
-    Timeline t = {.program = p, .micro = plan->schedule->accumulate > 1, .free = allocate(sizeof *t.free * (size_t)plan->devices)};
+    TraceTimeline t = {.program = p, .micro = plan->schedule->accumulate > 1, .free = allocate(sizeof *t.free * (size_t)plan->devices)};
     int micro = plan->schedule->accumulate > 1 ? plan->schedule->accumulate : 0;
     for (int d = 0; d < plan->devices; d++)
         for (int lane = 0; lane < LANES; lane++)

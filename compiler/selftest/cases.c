@@ -277,7 +277,7 @@ static char *fill(const CaseValues *v, const Tensor *t, CaseRunner *runner)
 
 /* ---- running */
 
-enum { BEHIND = 4096 }; /* bytes after a workspace that kernels must not write */
+enum { GUARD_BYTES = 4096 }; /* bytes after a workspace that kernels must not write */
 
 const char *case_start(const CaseValues *v, const Phase *p, int threads, CaseRunner *runner, CaseRun *run)
 {
@@ -290,7 +290,7 @@ const char *case_start(const CaseValues *v, const Phase *p, int threads, CaseRun
             continue;
         const Kernel *k = t->kernel;
         Trial trial = {.threads = threads, .samples = SAMPLES, .step = step_block(), .arguments = NEW_ARRAY(void *, t->read_count + t->write_count + 1),
-                       .random = (uint64_t)draw(INT32_MAX) + 1, .shared = k->contraction && k->contraction->shared};
+                       .random = (uint64_t)draw(INT32_MAX) + 1, .shared = k->contraction && k->contraction->workers_share};
         for (int r = 0; r < k->read_count; r++) /* a task that a library may do with a matmul has more than its kernel */
             trial.arguments[trial.work_argument++] = run->memory[t->reads[r]->id];
         for (int w = 0; w < k->write_count; w++)
@@ -299,8 +299,8 @@ const char *case_start(const CaseValues *v, const Phase *p, int threads, CaseRun
         if (k->epilogue)
             bytes = k->partial_bytes;
         trial.stride = (bytes + 63) / 64 * 64;
-        trial.work = runner->memory(runner, threads * trial.stride + BEHIND);
-        run->behind[i] = memset(trial.work + threads * trial.stride, 0x55, BEHIND);
+        trial.work = runner->memory(runner, threads * trial.stride + GUARD_BYTES);
+        run->guard[i] = memset(trial.work + threads * trial.stride, 0x55, GUARD_BYTES);
         const char *wrong = runner->call(runner, k, &trial);
         if (wrong)
             return format("kernel %s: %s", k->name, wrong);
@@ -374,8 +374,8 @@ const char *case_end(CaseValues *v, const CaseRun *run, uint64_t *bits)
 {
     const Phase *p = run->phase;
     for (int i = 0; i < p->task_count; i++)
-        for (int k = 0; run->behind[i] && k < BEHIND; k++)
-            if (run->behind[i][k] != 0x55)
+        for (int k = 0; run->guard[i] && k < GUARD_BYTES; k++)
+            if (run->guard[i][k] != 0x55)
                 return format("kernel %s (%s): it writes behind its workspace", p->tasks[i]->kernel->name, p->tasks[i]->kernel->title);
     const char *wrong = compare_all(v, run, bits);
     if (!wrong || v->c->noise == 0 || v->tries == MANY)

@@ -64,7 +64,7 @@ struct CaseRunner {
 typedef struct CaseRun {
     const Phase *phase;
     char **memory;            /* for each tensor */
-    char **behind;            /* for each task, what follows its workspace and must stay untouched; NULL: none */
+    char **guard;            /* for each task, what follows its workspace and must stay untouched; NULL: none */
 } CaseRun;
 /* Fills the memory and makes the calls; returns what is wrong, or NULL. */
 const char *case_start(const CaseValues *, const Phase *, int threads, CaseRunner *, CaseRun *);

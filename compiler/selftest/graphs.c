@@ -10,7 +10,7 @@
 enum { MOST_ELEMENTS = 400 };
 typedef struct Pool { Graph *g; Dtype real; Node *nodes[256]; int count; } Pool; /* nodes to draw from */
 
-static void keep(Pool *p, Node *n)
+static void add_node(Pool *p, Node *n)
 {
     if (n && shape_count(&n->shape) <= MOST_ELEMENTS && p->count < COUNT(p->nodes))
         p->nodes[p->count++] = n;
@@ -554,21 +554,21 @@ Graph *random_graph(int number, Dtype real)
     seed_random(0x9E3779B97F4A7C15u * (uint64_t)(number + 1));
     Pool p = {.g = new_graph(new_model(0)), .real = real};
     Dtype half = real == F64 ? F64 : draw(2) ? BF16 : F16;
-    keep(&p, new_input(p.g, real, any_shape(), 0));
-    keep(&p, graph_cast(p.g, new_input(p.g, U8, any_shape(), 0), real));
-    keep(&p, graph_cast(p.g, new_input(p.g, I32, any_shape(), 0), real));
-    keep(&p, new_input(p.g, WHOLE[draw(COUNT(WHOLE))], any_shape(), 0));
+    add_node(&p, new_input(p.g, real, any_shape(), 0));
+    add_node(&p, graph_cast(p.g, new_input(p.g, U8, any_shape(), 0), real));
+    add_node(&p, graph_cast(p.g, new_input(p.g, I32, any_shape(), 0), real));
+    add_node(&p, new_input(p.g, WHOLE[draw(COUNT(WHOLE))], any_shape(), 0));
     for (int i = 0; i < 4; i++) {
-        keep(&p, new_variable(p.g, real, any_shape()));
-        keep(&p, graph_cast(p.g, new_input(p.g, draw(2) ? real : half, any_shape(), 0), real));
+        add_node(&p, new_variable(p.g, real, any_shape()));
+        add_node(&p, graph_cast(p.g, new_input(p.g, draw(2) ? real : half, any_shape(), 0), real));
     }
-    keep(&p, graph_cast(p.g, new_variable(p.g, half, any_shape()), real));
+    add_node(&p, graph_cast(p.g, new_variable(p.g, half, any_shape()), real));
     int wanted = 8 + (int)draw(24);
     for (int i = 0; i < 200 && wanted > 0; i++) {
         Node *n = any_node(&p);
         int before = p.count;
         if (n && n->dtype != BOOL)
-            keep(&p, n);
+            add_node(&p, n);
         wanted -= p.count > before;
     }
     add_results(&p, 2 + (int)draw(4));

@@ -13,9 +13,9 @@ typedef struct RandomLoop {
 
 static Node *pick(const RandomLoop *l) { return l->pool[draw(l->count)]; }
 
-static void keep(RandomLoop *l, Node *n) { l->pool[l->count++] = n; }
+static void add_node(RandomLoop *l, Node *n) { l->pool[l->count++] = n; }
 
-static Node *straight(const RandomLoop *l, Shape s) /* Makes a variable whose axes are in order. */
+static Node *row_major_variable(const RandomLoop *l, Shape s) /* Makes a variable whose axes are in order. */
 {
     Node *n = new_variable(l->g, l->real, s);
     for (int i = 0; i < s.rank; i++)
@@ -76,15 +76,15 @@ Graph *random_loop(int number, Dtype real)
     l.outside[3] = new_input(g, real, square, 0);
     l.body = graph_open_body(g, "random");
     for (int i = 0; i < carries; i++)
-        keep(&l, graph_scan_carry(l.body, draw(2) ? new_input(g, real, one, 0) : draw(2) ? straight(&l, one) : constant(&l), draw(2)));
+        add_node(&l, graph_scan_carry(l.body, draw(2) ? new_input(g, real, one, 0) : draw(2) ? row_major_variable(&l, one) : constant(&l), draw(2)));
     for (int i = 0; i < sequences; i++)
-        keep(&l, graph_scan_sequence(l.body, draw(3) ? new_input(g, real, SHAPE(steps, l.extent), 0) : straight(&l, SHAPE(steps, l.extent))));
+        add_node(&l, graph_scan_sequence(l.body, draw(3) ? new_input(g, real, SHAPE(steps, l.extent), 0) : row_major_variable(&l, SHAPE(steps, l.extent))));
     for (int i = 0; i < 2; i++)
-        keep(&l, graph_capture(l.body, l.outside[i]));
+        add_node(&l, graph_capture(l.body, l.outside[i]));
     if (!draw(3))
-        keep(&l, graph_capture(l.body, constant(&l)));
+        add_node(&l, graph_capture(l.body, constant(&l)));
     for (int i = (int)draw(14) + 2; i > 0; i--)
-        keep(&l, any_step(&l));
+        add_node(&l, any_step(&l));
     for (int i = 0; i < carries; i++)
         next[i] = graph_unary(l.body, OP_TANH, pick(&l));
     for (int i = 0; i < stacks; i++)

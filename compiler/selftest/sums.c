@@ -36,11 +36,11 @@ const char *test_sums(void)
                 Operand operands[MOST_MEMBERS + 1];
                 for (int m = 0; m <= members; m++) {
                     operands[m] = (Operand){.name = "test", .buffer = "test", .data = data[m], .count = count, .dtype = TYPES[t],
-                                            .parties = {.transfer = MGPU_TRANSFER_REDUCE}};
+                                            .participants = {.transfer = MGPU_TRANSFER_REDUCE}};
                     for (int64_t i = 0; i < count; i++)
                         write_element(TYPES[t], data[m], i, m < members ? (double)((i * 7 + m * 5 + count) % 17 - 8) : 99);
                 }
-                mgpu_add_operands(operands, members, (mgpu_stretch){0, count});
+                mgpu_add_operands(operands, members, (mgpu_range){0, count});
                 for (int64_t i = 0; i < count; i++) {
                     double sum = 0, got = read_element(TYPES[t], data[members], i);
                     for (int m = 0; m < members; m++)

@@ -62,7 +62,7 @@ static char *take(CaseRunner *runner, int64_t bytes)
     return f->memory + begin;
 }
 
-static const char *note_call(CaseRunner *runner, const Kernel *k, Trial *t)
+static const char *record_call(CaseRunner *runner, const Kernel *k, Trial *t)
 {
     TrialFile *f = (TrialFile *)runner;
     int64_t *offsets = (int64_t *)take(runner, t->work_argument * (int64_t)sizeof *offsets);
@@ -99,7 +99,7 @@ static void end_calls(TrialFile *f)
 /* ---- a unit */
 
 static const int THREADS[] = {1, 3};
-enum { WAYS = 2 * COUNT(THREADS) }; /* with each number of threads, fused and separate */
+enum { VARIANTS = 2 * COUNT(THREADS) }; /* with each number of threads, fused and separate */
 
 static const Phase *phase_of(const Case *c, int way) /* NULL: there is none for this way */
 {
@@ -109,9 +109,9 @@ static const Phase *phase_of(const Case *c, int way) /* NULL: there is none for 
 /* Runs the kernels of the program `file`; returns what is wrong, or NULL. *tested: whether it could be run. */
 static const char *run_unit(const TestUnit *u, const char *program, const char *path, bool *tested)
 {
-    TrialFile f = {.runner = {.memory = take, .call = note_call}, .path = path, .variant = u->variant};
+    TrialFile f = {.runner = {.memory = take, .call = record_call}, .path = path, .variant = u->variant};
     CaseValues *values = NEW_ARRAY(CaseValues, u->count);
-    CaseRun *runs = NEW_ARRAY(CaseRun, u->count * WAYS);
+    CaseRun *runs = NEW_ARRAY(CaseRun, u->count * VARIANTS);
     const char *wrong = NULL;
     temporary_add(path);
     *tested = open_file(&f);
@@ -120,9 +120,9 @@ static const char *run_unit(const TestUnit *u, const char *program, const char *
     for (int i = 0; i < u->count; i++) {
         f.at = u->cases[i].name;
         values[i] = case_values(&u->cases[i]);
-        for (int way = 0; way < WAYS && !wrong; way++)
+        for (int way = 0; way < VARIANTS && !wrong; way++)
             if (phase_of(&u->cases[i], way))
-                wrong = case_start(&values[i], phase_of(&u->cases[i], way), THREADS[way / 2], &f.runner, &runs[i * WAYS + way]);
+                wrong = case_start(&values[i], phase_of(&u->cases[i], way), THREADS[way / 2], &f.runner, &runs[i * VARIANTS + way]);
     }
     end_calls(&f);
     TrialHead *head = (TrialHead *)f.memory;
@@ -130,7 +130,7 @@ static const char *run_unit(const TestUnit *u, const char *program, const char *
     add_argument(&command, program);
     add_argument(&command, path);
     Text said = {0};
-    int status = wrong ? 0 : tool_says(&command, &said);
+    int status = wrong ? 0 : run_tool(&command, &said);
     /* another processor's, or nothing may be executed in its folder, or a library is missing */
     if (status < 0 || (status > 0 && head->begun == 0)) {
         *tested = false;
@@ -139,9 +139,9 @@ static const char *run_unit(const TestUnit *u, const char *program, const char *
         wrong = format("%s ends the program%s", f.name[head->begun - 1], status > 128 ? format(" by signal %d", status - 128) : "");
     }
     for (int i = 0; i < u->count; i++) {
-        for (int way = 0; way < WAYS && !wrong; way++) {
+        for (int way = 0; way < VARIANTS && !wrong; way++) {
             uint64_t bits = 0;
-            const char *why = phase_of(&u->cases[i], way) ? case_end(&values[i], &runs[i * WAYS + way], &bits) : NULL;
+            const char *why = phase_of(&u->cases[i], way) ? case_end(&values[i], &runs[i * VARIANTS + way], &bits) : NULL;
             if (why)
                 wrong = format("%s, %d thread%s%s: %s", u->cases[i].name, THREADS[way / 2], THREADS[way / 2] == 1 ? "" : "s",
                                way % 2 ? ", not fused" : "", why);

@@ -2,7 +2,7 @@
 #ifndef MGPU_SELFTEST_UNIT_H
 #define MGPU_SELFTEST_UNIT_H
 
-#include "compiler/link/units.h"
+#include "compiler/link/translation_units.h"
 #include "compiler/selftest/cases.h"
 
 typedef struct TestUnit {

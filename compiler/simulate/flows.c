@@ -31,7 +31,7 @@ static double lowest_level(const Flows *f, const bool *open, const double *left,
         used[r] = 0;
     for (int i = 0; i < f->active_count; i++) {
         const Flow *x = &f->active[i];
-        double weight = weight_of(x), own = weight / x->alone_us;
+        double weight = weight_of(x), own = weight / x->least_us;
         if (!open[i])
             continue;
         level = own < level ? own : level;
@@ -46,7 +46,7 @@ static double lowest_level(const Flows *f, const bool *open, const double *left,
 
 static bool is_bound(const Flow *x, double level, const double *left, const double *used)
 {
-    if (weight_of(x) / x->alone_us <= level)
+    if (weight_of(x) / x->least_us <= level)
         return true;
     for (int k = 0; k < x->load_count; k++)
         if (left[x->loads[k].resource] <= used[x->loads[k].resource] * level)
@@ -103,11 +103,11 @@ static void go_on(Flows *f, double now_us)
 void flows_start(Flows *f, double now_us, const Load *loads, int load_count, double alone_us, int owner)
 {
     go_on(f, now_us);
-    if (f->active_count == f->room) {
-        f->active = grow(f->active, sizeof *f->active * (size_t)f->room, sizeof *f->active * (size_t)(2 * f->room + 8));
-        f->room = 2 * f->room + 8;
+    if (f->active_count == f->capacity) {
+        f->active = grow(f->active, sizeof *f->active * (size_t)f->capacity, sizeof *f->active * (size_t)(2 * f->capacity + 8));
+        f->capacity = 2 * f->capacity + 8;
     }
-    f->active[f->active_count++] = (Flow){.loads = loads, .load_count = load_count, .alone_us = alone_us, .owner = owner, .left = 1, .end_us = INFINITY};
+    f->active[f->active_count++] = (Flow){.loads = loads, .load_count = load_count, .least_us = alone_us, .owner = owner, .left = 1, .end_us = INFINITY};
     f->stale = true;
 }
 

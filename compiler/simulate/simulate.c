@@ -4,7 +4,7 @@
  * lanes begin what may begin now. Simultaneous events are handled in the order in which they were queued, so the result is the
  * same everywhere. Time grows as operations x devices x steps x log(lanes). */
 #include "compiler/simulate/simulate.h"
-#include "compiler/plan/times.h"
+#include "compiler/plan/durations.h"
 #include "runtime/abi/mgpu.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ typedef struct DeviceState {
 
 typedef struct Moment { double us; int64_t number; int owner; } Moment;
 
-typedef struct Run {
+typedef struct SimulationRun {
     const SimulationInput *in;
     Fold fold;
     const PhaseSchedule *phase; /* of the fold; all devices here are those of the fold */
@@ -52,7 +52,7 @@ typedef struct Run {
     double core_us;             /* core time of a node per step for messages that overlap computing */
     int *arrived, *member_count;
     Flows *flows;
-    Moment *queue; int queue_count, queue_room;
+    Moment *queue; int queue_count, queue_capacity;
     int64_t number;
     double now_us;
     Records records;
@@ -60,17 +60,17 @@ typedef struct Run {
     double *step_end_us, *lag_us; /* lag: sum over operations of the time from their end to the end of the step */
     int steps;                  /* completed steps */
     int cycle;                  /* number of steps after which all repeats; 0: unknown */
-} Run;
+} SimulationRun;
 
 /* ---- the queue: a heap */
 static bool sooner(const Moment *a, const Moment *b) { return a->us < b->us || (a->us == b->us && a->number < b->number); }
 
-static int64_t push(Run *r, double us, int owner)
+static int64_t push(SimulationRun *r, double us, int owner)
 {
-    if (r->queue_count == r->queue_room) {
-        int room = 2 * r->queue_room + 64;
-        r->queue = grow(r->queue, sizeof *r->queue * (size_t)r->queue_room, sizeof *r->queue * (size_t)room);
-        r->queue_room = room;
+    if (r->queue_count == r->queue_capacity) {
+        int capacity = 2 * r->queue_capacity + 64;
+        r->queue = grow(r->queue, sizeof *r->queue * (size_t)r->queue_capacity, sizeof *r->queue * (size_t)capacity);
+        r->queue_capacity = capacity;
     }
     Moment m = {us, r->number++, owner};
     int i = r->queue_count++;
@@ -80,7 +80,7 @@ static int64_t push(Run *r, double us, int owner)
     return m.number;
 }
 
-static Moment pop(Run *r)
+static Moment pop(SimulationRun *r)
 {
     Moment first = r->queue[0];
     int i = 0;
@@ -102,8 +102,8 @@ static Moment pop(Run *r)
 enum { HOST_MEMORY, HOST_CORES, HOST_DISK, HOST_RESOURCES };
 
 static int node_resources(const Machine *m) { return 2 * m->link_count + HOST_RESOURCES; }
-static int resource(const Run *r, int device, int which) { return device / r->fold.each * node_resources(r->in->machine) + which; }
-static int host_resource(const Run *r, int device, int which) { return resource(r, device, 2 * r->in->machine->link_count + which); }
+static int resource(const SimulationRun *r, int device, int which) { return device / r->fold.each * node_resources(r->in->machine) + which; }
+static int host_resource(const SimulationRun *r, int device, int which) { return resource(r, device, 2 * r->in->machine->link_count + which); }
 
 static void add_load(Activity *a, int number, double amount, double rate)
 {
@@ -141,7 +141,7 @@ static double samples_read(const DeviceSchedule *d, const ScheduledOp *op)
     return (double)d->share;
 }
 
-static Activity read_of(const Run *r, int device, const ScheduledOp *op)
+static Activity read_of(const SimulationRun *r, int device, const ScheduledOp *op)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
     Activity a = {0};
@@ -159,7 +159,7 @@ static Activity read_of(const Run *r, int device, const ScheduledOp *op)
     return a;
 }
 
-static Activity copy_of(const Run *r, const ScheduledOp *op, int device)
+static Activity copy_of(const SimulationRun *r, const ScheduledOp *op, int device)
 {
     const Machine *m = r->in->machine;
     int place = device % r->fold.each, gpu = place < m->device_count ? place : m->device_count - 1, memory = host_resource(r, device, HOST_MEMORY);
@@ -180,7 +180,7 @@ static Activity copy_of(const Run *r, const ScheduledOp *op, int device)
 /* The first device of a process copies a report out, in the lane that reads, and the other devices of the machine do not. If they
  * share the cores that decode, or the disk, these are busy meanwhile: the others get ahead until they wait for their slots, and
  * no time is lost. */
-static Activity report_of(const Run *r, const ScheduledOp *op, int device)
+static Activity report_of(const SimulationRun *r, const ScheduledOp *op, int device)
 {
     Activity a = copy_of(r, op, device);
     if (r->fold.each > 1 && (r->in->decode_us > 0 || r->in->disk_bytes > 0))
@@ -189,17 +189,17 @@ static Activity report_of(const Run *r, const ScheduledOp *op, int device)
 }
 
 /* *between: fraction of its time that is between nodes */
-static Activity collective_of(Run *r, const CollectiveRecord *c, double *between)
+static Activity collective_of(SimulationRun *r, const CollectiveRecord *c, double *between)
 {
-    Collect what = collect_of(c->parties.transfer);
+    Collect what = collect_of(c->participants.transfer);
     int each = node_resources(r->in->machine);
     double bytes = (double)(c->count * dtype_bytes(c->dtype)), *of_link = NEW_ARRAY(double, each);
     Method method;
-    unsigned methods = c->way == MGPU_WAY_AUTO && c->lane == LANE_SYNC ? methods_beside(&r->members) : methods_of_way(&r->members, c->way);
+    unsigned methods = c->implementation == MGPU_IMPLEMENTATION_AUTO && c->lane == LANE_SYNC ? methods_of_small_transfers(&r->members) : methods_of_implementation(&r->members, c->implementation);
     Cost cost = cost_cheapest(&r->members, methods ? methods : ~0u, what, bytes, &method);
-    int way = c->way == MGPU_WAY_AUTO ? way_of_method(&r->members, method) : c->way;
-    Activity a = {.fixed_us = cost.us, .spins = way == MGPU_WAY_NCCL};
-    a.taken = r->in->measured || way == MGPU_WAY_COPY ? 0 : cost.taken;
+    int way = c->implementation == MGPU_IMPLEMENTATION_AUTO ? implementation_of_method(&r->members, method) : c->implementation;
+    Activity a = {.fixed_us = cost.us, .spins = way == MGPU_IMPLEMENTATION_NCCL};
+    a.taken = r->in->measured || way == MGPU_IMPLEMENTATION_COPY ? 0 : cost.taken;
     *between = cost.us > 0 ? cost.between_us / cost.us : 0;
     if (c->lane == LANE_COMM)
         r->core_us += collective_core_us(&r->members, what, method, bytes);
@@ -217,7 +217,7 @@ static Activity collective_of(Run *r, const CollectiveRecord *c, double *between
     return a;
 }
 
-static Activity activity_of(const Run *r, int device, const ScheduledOp *op)
+static Activity activity_of(const SimulationRun *r, int device, const ScheduledOp *op)
 {
     switch (op->verb) {
     case VERB_CALL: return (Activity){.fixed_us = op->time_us * (r->in->compute > 0 ? r->in->compute : 1)};
@@ -232,10 +232,10 @@ static Activity activity_of(const Run *r, int device, const ScheduledOp *op)
 }
 
 /* ---- records */
-static Record *record_in(const Run *r, int step, int device, int op) { return &r->records.of[step % KEPT_STEPS][device][op]; }
+static Record *record_in(const SimulationRun *r, int step, int device, int op) { return &r->records.of[step % KEPT_STEPS][device][op]; }
 
 /* Returns true for the last op of a region on comp. */
-static bool ends_region(const Run *r, int device, int op)
+static bool ends_region(const SimulationRun *r, int device, int op)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
     const LaneState *l = &r->devices[device].lanes[LANE_COMP];
@@ -243,14 +243,14 @@ static bool ends_region(const Run *r, int device, int op)
     return d->ops[op].region < 0 || next >= l->count || d->ops[l->ops[next]].region != d->ops[op].region;
 }
 
-static bool begins_region(const Run *r, int device, int op)
+static bool begins_region(const SimulationRun *r, int device, int op)
 {
     int place = r->devices[device].place[op];
     return place == 0 || ends_region(r, device, r->devices[device].lanes[LANE_COMP].ops[place - 1]);
 }
 
 /* Returns the time at which others may see that the operation has completed. */
-static double known_us(const Run *r, int device, int op, int step)
+static double known_us(const SimulationRun *r, int device, int op, int step)
 {
     const LaneState *l = &r->devices[device].lanes[LANE_COMP];
     if (r->phase->devices[device].ops[op].lane == LANE_COMP)
@@ -262,7 +262,7 @@ static double known_us(const Run *r, int device, int op, int step)
 
 /* ---- begin of operations; steps count from 1 */
 /* Returns how much faster host devices synchronize if all of them wait, than if they compute. */
-static double sooner_us(const Run *r)
+static double sooner_us(const SimulationRun *r)
 {
     const Host *h = &r->in->machine->host;
     if (r->in->measured)
@@ -270,10 +270,10 @@ static double sooner_us(const Run *r)
     for (int d = 0; d < r->device_count; d++)
         if (r->devices[d].lanes[LANE_COMP].busy)
             return 0;
-    return r->in->processor == PROCESSOR_HOST && h->idle_meeting_us.value > 0 ? h->meeting_us.value - h->idle_meeting_us.value : 0;
+    return r->in->processor == PROCESSOR_HOST && h->idle_synchronize_us.value > 0 ? h->synchronize_us.value - h->idle_synchronize_us.value : 0;
 }
 
-static bool may_begin(const Run *r, int device, int op, int step)
+static bool may_begin(const SimulationRun *r, int device, int op, int step)
 {
     const ScheduledOp *o = &r->phase->devices[device].ops[op];
     for (int i = 0; i < o->wait_count; i++)
@@ -282,7 +282,7 @@ static bool may_begin(const Run *r, int device, int op, int step)
     return true;
 }
 
-static bool region_may_begin(const Run *r, int device, int op, int step)
+static bool region_may_begin(const SimulationRun *r, int device, int op, int step)
 {
     const LaneState *l = &r->devices[device].lanes[LANE_COMP];
     for (int place = r->devices[device].place[op];; place++) {
@@ -294,7 +294,7 @@ static bool region_may_begin(const Run *r, int device, int op, int step)
 }
 
 /* Finds the last operation that it waited for; the lane, if that became free later. */
-static void find_cause(const Run *r, int device, int op, int step, double *latest, Record *x)
+static void find_cause(const SimulationRun *r, int device, int op, int step, double *latest, Record *x)
 {
     const ScheduledOp *o = &r->phase->devices[device].ops[op];
     for (int i = 0; i < o->wait_count; i++) {
@@ -317,7 +317,7 @@ static double speed_of(const DeviceState *s)
     return 1 / (1 + work * taken / (1 - taken));
 }
 
-static void go_on(Run *r, int device)
+static void go_on(SimulationRun *r, int device)
 {
     DeviceState *s = &r->devices[device];
     s->since_us = r->now_us;
@@ -325,7 +325,7 @@ static void go_on(Run *r, int device)
 }
 
 /* share: fraction of the device's SMs; negative: they are released */
-static void take_units(Run *r, int device, double share)
+static void take_units(SimulationRun *r, int device, double share)
 {
     DeviceState *s = &r->devices[device];
     if (share == 0) /* exactly 0: no transfer is known to occupy SMs */
@@ -337,7 +337,7 @@ static void take_units(Run *r, int device, double share)
         go_on(r, device);
 }
 
-static void begin_op(Run *r, int device, LaneState *l, int op)
+static void begin_op(SimulationRun *r, int device, LaneState *l, int op)
 {
     const ScheduledOp *o = &r->phase->devices[device].ops[op];
     DeviceState *s = &r->devices[device];
@@ -372,11 +372,11 @@ static void begin_op(Run *r, int device, LaneState *l, int op)
     push(r, r->now_us + a->fixed_us - sooner_us(r), r->first[r->device_count] + o->target);
 }
 
-static void begin_what_may(Run *r, int device)
+static void begin_what_may(SimulationRun *r, int device)
 {
     for (int lane = 0; lane < LANES; lane++) {
         LaneState *l = &r->devices[device].lanes[lane];
-        if (l->busy || !l->count || l->step > r->steps + MGPU_AHEAD)
+        if (l->busy || !l->count || l->step > r->steps + MGPU_STEPS_IN_FLIGHT)
             continue;
         int op = l->ops[l->at];
         bool first = lane == LANE_COMP && begins_region(r, device, op);
@@ -386,7 +386,7 @@ static void begin_what_may(Run *r, int device)
 }
 
 /* ---- end of operations */
-static bool are_alike(const Run *r, int a, int b)
+static bool are_alike(const SimulationRun *r, int a, int b)
 {
     double last = r->step_end_us[a] - r->step_end_us[a - 1], before = r->step_end_us[b] - r->step_end_us[b - 1];
     return fabs(last - before) <= SAME * last && fabs(r->lag_us[a] - r->lag_us[b]) <= SAME * (r->lag_us[a] + last);
@@ -394,7 +394,7 @@ static bool are_alike(const Run *r, int a, int b)
 
 /* Finds the length of a cycle. Equal step times are not enough: a reader that gets ahead from step to step will have to wait for
  * a slot. If devices differ, several steps may make one cycle. */
-static int find_cycle(const Run *r)
+static int find_cycle(const SimulationRun *r)
 {
     for (int n = 1; n <= LONGEST_CYCLE && r->steps >= LEAST_STEPS && 3 * n < r->steps; n++) {
         int alike = 0;
@@ -406,7 +406,7 @@ static int find_cycle(const Run *r)
     return 0;
 }
 
-static void count_over(Run *r, int step)
+static void count_over(SimulationRun *r, int step)
 {
     if (++r->over[step] < r->works)
         return;
@@ -420,7 +420,7 @@ static void count_over(Run *r, int step)
         begin_what_may(r, d);
 }
 
-static void end_op(Run *r, int device, int op)
+static void end_op(SimulationRun *r, int device, int op)
 {
     DeviceState *s = &r->devices[device];
     Lane lane = r->phase->devices[device].ops[op].lane;
@@ -442,7 +442,7 @@ static void end_op(Run *r, int device, int op)
     count_over(r, step);
 }
 
-static int device_of(const Run *r, int owner)
+static int device_of(const SimulationRun *r, int owner)
 {
     int low = 0, high = r->device_count - 1;
     while (low < high) {
@@ -456,7 +456,7 @@ static int device_of(const Run *r, int owner)
 }
 
 /* Handles the end of the fixed time, or of the flow, of an op or a collective. */
-static void end_owner(Run *r, int owner)
+static void end_owner(SimulationRun *r, int owner)
 {
     if (owner >= r->first[r->device_count]) {
         const CollectiveRecord *c = &r->phase->collectives[owner - r->first[r->device_count]];
@@ -474,7 +474,7 @@ static void end_owner(Run *r, int owner)
     begin_what_may(r, d);
 }
 
-static const Activity *activity_of_owner(const Run *r, int owner)
+static const Activity *activity_of_owner(const SimulationRun *r, int owner)
 {
     if (owner >= r->first[r->device_count])
         return &r->collectives[owner - r->first[r->device_count]];
@@ -483,7 +483,7 @@ static const Activity *activity_of_owner(const Run *r, int owner)
 }
 
 /* Returns true for the old end of a call whose duration has changed. */
-static bool is_past(const Run *r, const Moment *m)
+static bool is_past(const SimulationRun *r, const Moment *m)
 {
     if (m->owner >= r->first[r->device_count])
         return false;
@@ -491,7 +491,7 @@ static bool is_past(const Run *r, const Moment *m)
     return r->phase->devices[d].ops[op].verb == VERB_CALL && m->number != r->devices[d].moment;
 }
 
-static void after_fixed(Run *r, int owner)
+static void after_fixed(SimulationRun *r, int owner)
 {
     const Activity *a = activity_of_owner(r, owner);
     if (a->alone_us > 0)
@@ -500,7 +500,7 @@ static void after_fixed(Run *r, int owner)
         end_owner(r, owner);
 }
 
-static void run(Run *r)
+static void run(SimulationRun *r)
 {
     for (int d = 0; d < r->device_count; d++)
         begin_what_may(r, d);
@@ -521,7 +521,7 @@ static void run(Run *r)
 }
 
 /* ---- setup and results */
-static void prepare_device(Run *r, int device)
+static void prepare_device(SimulationRun *r, int device)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
     DeviceState *s = &r->devices[device];
@@ -547,7 +547,7 @@ static void prepare_device(Run *r, int device)
 }
 
 /* Host devices compute on all cores, of which messages between nodes take a part: lengthens their calls. */
-static void stretch_calls(Run *r, int device)
+static void slow_down_calls(SimulationRun *r, int device)
 {
     const DeviceSchedule *d = &r->phase->devices[device];
     double us = 0, lost_us = r->in->measured ? 0 : r->core_us / r->in->machine->host.cores.value;
@@ -558,12 +558,12 @@ static void stretch_calls(Run *r, int device)
             r->devices[device].activities[i].fixed_us *= 1 + lost_us / us;
 }
 
-static Run *prepare(const SimulationInput *in, int phase)
+static SimulationRun *prepare(const SimulationInput *in, int phase)
 {
-    Run *r = NEW(Run);
+    SimulationRun *r = NEW(SimulationRun);
     Fold fold = fold_phase(in->schedule, &in->schedule->phases[phase]);
     int devices = fold.nodes * fold.each;
-    *r = (Run){.in = in, .fold = fold, .phase = fold.phase, .device_count = devices, .flows = resources_of(in->machine, fold.nodes)};
+    *r = (SimulationRun){.in = in, .fold = fold, .phase = fold.phase, .device_count = devices, .flows = resources_of(in->machine, fold.nodes)};
     r->members = members_of(in->machine, in->processor, in->schedule->nodes, in->schedule->devices);
     r->members.measured = in->measured;
     r->first = NEW_ARRAY(int, devices + 1);
@@ -585,10 +585,10 @@ static Run *prepare(const SimulationInput *in, int phase)
             r->member_count[c] += r->phase->collectives[c].ops[d] >= 0;
     }
     for (int d = 0; d < devices; d++)
-        stretch_calls(r, d);
-    r->over = NEW_ARRAY(int, MOST_STEPS + MGPU_AHEAD + 1);
-    r->step_end_us = NEW_ARRAY(double, MOST_STEPS + MGPU_AHEAD + 1);
-    r->lag_us = NEW_ARRAY(double, MOST_STEPS + MGPU_AHEAD + 1);
+        slow_down_calls(r, d);
+    r->over = NEW_ARRAY(int, MOST_STEPS + MGPU_STEPS_IN_FLIGHT + 1);
+    r->step_end_us = NEW_ARRAY(double, MOST_STEPS + MGPU_STEPS_IN_FLIGHT + 1);
+    r->lag_us = NEW_ARRAY(double, MOST_STEPS + MGPU_STEPS_IN_FLIGHT + 1);
     return r;
 }
 
@@ -599,7 +599,7 @@ static void add_loads(const Activity *a, double *amounts)
 }
 
 /* Returns what a step needs of each resource. */
-static double *amounts_of(const Run *r)
+static double *amounts_of(const SimulationRun *r)
 {
     double *amounts = NEW_ARRAY(double, r->flows->rate_count);
     for (int d = 0; d < r->device_count; d++)
@@ -612,7 +612,7 @@ static double *amounts_of(const Run *r)
 
 /* Returns the mean step time of the last cycle; if there is none, of all steps but the first third, or what the resources need,
  * if that is more. */
-static double mean_step_us(const Run *r, const double *amounts)
+static double mean_step_us(const SimulationRun *r, const double *amounts)
 {
     int from = r->cycle ? r->steps - r->cycle : r->steps / 3;
     double us = (r->step_end_us[r->steps] - r->step_end_us[from]) / (r->steps - from);
@@ -622,7 +622,7 @@ static double mean_step_us(const Run *r, const double *amounts)
     return us;
 }
 
-static void take_ops(const Run *r, int device, int step, SimulatedDevice *d, Memory *kept)
+static void take_ops(const SimulationRun *r, int device, int step, SimulatedDevice *d, Memory *kept)
 {
     Memory *own = memory_use(kept);
     int count = r->phase->devices[device].op_count;
@@ -640,7 +640,7 @@ static void take_ops(const Run *r, int device, int step, SimulatedDevice *d, Mem
 
 /* Returns the use of a lane in a step that is not the last, so that all that it waited for is known; scaled to a mean step, if
  * steps differ. */
-static LaneUse use_of(const Run *r, int device, Lane lane, int step, double step_us, double *waited_us)
+static LaneUse use_of(const SimulationRun *r, int device, Lane lane, int step, double step_us, double *waited_us)
 {
     double from = r->step_end_us[step - 1], to = r->step_end_us[step], share = to > from ? step_us / (to - from) : 0;
     LaneUse use = lane_use(&r->records, device, lane, step, from, to, lane == LANE_COMP ? waited_us : NULL);
@@ -651,7 +651,7 @@ static LaneUse use_of(const Run *r, int device, Lane lane, int step, double step
 }
 
 /* Returns the part of comp's waiting for transfers that is due to their route between nodes. */
-static double between_of(const Run *r, int device, const SimulatedDevice *d)
+static double between_of(const SimulationRun *r, int device, const SimulatedDevice *d)
 {
     double all = 0, between = 0;
     for (int i = 0; i < r->phase->devices[device].op_count; i++) {
@@ -665,7 +665,7 @@ static double between_of(const Run *r, int device, const SimulatedDevice *d)
 }
 
 /* Collects the operations of the last steps but one, which are complete. */
-static void take_spans(const Run *r, Simulation *s, Memory *kept)
+static void take_spans(const SimulationRun *r, Simulation *s, Memory *kept)
 {
     int first = r->steps - TRACED_STEPS;
     double from = first > 0 ? r->step_end_us[first - 1] : 0, to = r->step_end_us[r->steps - 1];
@@ -697,7 +697,7 @@ Simulation *simulate_phase(const SimulationInput *in, int phase)
 {
     Simulation *s = new_simulation(in);
     Memory *own = memory_new(), *kept = memory_use(own);
-    Run *r = prepare(in, phase);
+    SimulationRun *r = prepare(in, phase);
     double *amounts = amounts_of(r);
     if (r->works > 0) {
         run(r);

@@ -16,21 +16,21 @@
 #include "compiler/machine/cost.h"
 #include "compiler/plan/schedule.h"
 
-/* ---- flows.c. A flow needs `amount` of each of its resources, and takes at least `alone_us`. If a resource is overloaded, its
+/* ---- flows.c. A flow needs `amount` of each of its resources, and takes at least `least_us`. If a resource is overloaded, its
  * flows get equal rates, and what one cannot use the others may (max-min fairness: Bertsekas, Gallager, "Data networks", section
  * 6.5.2; the model of SimGrid: Velho, Legrand, "Accuracy study and improvement of network simulation in the SimGrid framework",
  * 2009). */
 typedef struct Load { int resource; double amount; } Load;
 typedef struct Flow {
     const Load *loads; int load_count;
-    double alone_us;
+    double least_us;
     int owner;                  /* identifies the activity that started the flow */
     double left, speed, end_us; /* fraction that is left; fraction per microsecond; end at the present speed */
 } Flow;
 typedef struct Flows {
     double *rate; int rate_count; /* by resource: amount per microsecond */
     double *peak;               /* by resource: largest fraction of the rate that was in use */
-    Flow *active; int active_count, room;
+    Flow *active; int active_count, capacity;
     bool stale;                 /* speeds must be computed again */
     double now_us;
 } Flows;

@@ -7,7 +7,7 @@
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
 
-static bool sends_bits(const CollectiveRecord *c) { return c->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; }
+static bool sends_bits(const CollectiveRecord *c) { return c->participants.transfer == MGPU_TRANSFER_REDUCE_BITS; }
 
 static bool ends_segment(int64_t at, const Access *all, int64_t segment) { return at == all->end || (at - all->begin) % segment == 0; }
 
@@ -19,7 +19,7 @@ static const char *check_write(const PhaseSchedule *p, int device, const Schedul
     if (!touches || whole)
         return NULL;
     return format("phase %s: d%d.%s writes bytes [%lld, %lld) of %s, which %s %s sends as bits: whole segments of %lld bytes from %lld on are expected", p->name, device, op->id,
-                  (long long)w->begin, (long long)w->end, p->devices[device].buffers[w->buffer].name, mgpu_transfer_row(c->parties.transfer)->kind, c->name,
+                  (long long)w->begin, (long long)w->end, p->devices[device].buffers[w->buffer].name, mgpu_transfer_row(c->participants.transfer)->kind, c->name,
                   (long long)segment, (long long)all->begin);
 }
 
@@ -45,9 +45,9 @@ const char *verify_bits(const Schedule *s, int phase, int device)
         look_at(op->text_line);
         const CollectiveRecord *c = op->verb == VERB_TRANSFER ? &p->collectives[op->target] : NULL;
         if (c && sends_bits(c) && c->dtype != F32 && c->dtype != F64)
-            return format("phase %s: %s %s is of %s; f32 and f64 can be sent as bits", p->name, mgpu_transfer_row(c->parties.transfer)->kind, c->name, dtype_name(c->dtype));
-        if (c && c->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS && (c->dtype != F64 || c->count % 3 != 0))
-            return format("phase %s: %s %s is of %lld %s; moments are three f64 each", p->name, mgpu_transfer_row(c->parties.transfer)->kind, c->name, (long long)c->count,
+            return format("phase %s: %s %s is of %s; f32 and f64 can be sent as bits", p->name, mgpu_transfer_row(c->participants.transfer)->kind, c->name, dtype_name(c->dtype));
+        if (c && c->participants.transfer == MGPU_TRANSFER_REDUCE_MOMENTS && (c->dtype != F64 || c->count % 3 != 0))
+            return format("phase %s: %s %s is of %lld %s; moments are three f64 each", p->name, mgpu_transfer_row(c->participants.transfer)->kind, c->name, (long long)c->count,
                           dtype_name(c->dtype));
         for (int i = 0; i < op->write_count; i++) {
             int by = sender[op->writes[i].buffer];

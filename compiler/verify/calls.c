@@ -173,7 +173,7 @@ static const char *check_results(const Calls *c)
             writer[op->writes[i].buffer] = op;
         }
         bool gathers = op->verb == VERB_TRANSFER &&
-                       mgpu_transfer_row(c->phase->collectives[op->target].parties.transfer)->sends == MGPU_SHARE_OWN;
+                       mgpu_transfer_row(c->phase->collectives[op->target].participants.transfer)->sends == MGPU_SHARE_OWN;
         if (gathers) /* other devices have written the gathered bytes, this one its own part */
             written[op->writes[0].buffer] += op->writes[0].end - op->writes[0].begin - (op->reads[0].end - op->reads[0].begin);
 

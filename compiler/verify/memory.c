@@ -31,17 +31,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Clock { int over[LANES]; } Clock;
-typedef struct Mark {   /* a past access */
+typedef struct StepClock { int over[LANES]; } StepClock;
+typedef struct PastAccess {   /* a past access */
     int index;          /* index of its event in its lane; -1: none */
     int step, phase, op;
-    bool hollow;        /* the REDUCE reduced what no operation had written: the gaps between a bucket's members */
+    bool gap;        /* the REDUCE reduced what no operation had written: the gaps between a bucket's members */
     const Buffer *buffer;
-} Mark;
-typedef struct Run {    /* bytes with one history */
+} PastAccess;
+typedef struct ByteRange {    /* bytes with one history */
     int end;            /* the place after them */
-    Mark write, reads[LANES];
-} Run;
+    PastAccess write, reads[LANES];
+} ByteRange;
 
 /* A set of small integers: the places where runs begin. */
 enum { LEVELS = 5 };
@@ -55,14 +55,14 @@ typedef struct Walk {
     int64_t staging_base;       /* first address of the staging arena */
     int64_t *addresses; int address_count; /* places: sorted ends of accesses */
     int *places;                /* Touch.first */
-    Run *runs;                  /* by place */
+    ByteRange *runs;                  /* by place */
     Starts starts;
     /* the sequence of steps */
     int step;                   /* 1, 2, ... */
     int ring, *phase_of;        /* [ring]: phase of step q at q % ring; -1: none */
     bool predicts;              /* the last step of a phase was of one that predicts */
-    Clock **ends;               /* [ring][event]: clock when it has completed */
-    Clock lane_now[LANES];
+    StepClock **ends;               /* [ring][event]: clock when it has completed */
+    StepClock lane_now[LANES];
     int lane_events[LANES];
 } Walk;
 
@@ -101,7 +101,7 @@ static int starts_below(const Starts *s, int place)
 
 /* ---- messages */
 
-static const ScheduledOp *mark_op(const Walk *w, const Mark *m)
+static const ScheduledOp *op_of_access(const Walk *w, const PastAccess *m)
 {
     return &w->schedule->phases[m->phase].devices[w->device].ops[m->op];
 }
@@ -115,19 +115,19 @@ static const char *bytes_text(const Walk *w, const Touch *t, int begin_place, in
                   (long long)(end < t->end ? end : t->end));
 }
 
-static const char *where(const Walk *w, const Mark *now, const Mark *then)
+static const char *where(const Walk *w, const PastAccess *now, const PastAccess *then)
 {
     const char *name = w->schedule->phases[now->phase].name;
-    look_at(mark_op(w, now)->text_line);
+    look_at(op_of_access(w, now)->text_line);
     if (!then || then->phase == now->phase)
         return format("phase %s", name);
     return format("phase %s, %d step%s after phase %s", name, now->step - then->step, now->step - then->step == 1 ? "" : "s",
                   w->schedule->phases[then->phase].name);
 }
 
-static const char *race(const Walk *w, const Mark *now, const Touch *t, const char *bytes, const Mark *then, bool then_writes)
+static const char *race(const Walk *w, const PastAccess *now, const Touch *t, const char *bytes, const PastAccess *then, bool then_writes)
 {
-    const ScheduledOp *a = mark_op(w, then), *b = mark_op(w, now);
+    const ScheduledOp *a = op_of_access(w, then), *b = op_of_access(w, now);
     int d = w->device, back = now->step - then->step;
     Text x = {0};
     text_add(&x, "%s: d%d.%s %s %s while d%d.%s", where(w, now, then), d, b->id, t->write ? "writes" : "reads", bytes, d, a->id);
@@ -146,28 +146,28 @@ static const char *race(const Walk *w, const Mark *now, const Touch *t, const ch
 
 /* ---- accesses */
 
-static bool is_over(const Walk *w, const Clock *start, const Mark *m)
+static bool is_over(const Walk *w, const StepClock *start, const PastAccess *m)
 {
-    return start->over[mark_op(w, m)->lane] > m->index;
+    return start->over[op_of_access(w, m)->lane] > m->index;
 }
 
 /* Returns true for a member of a collective that adds values of several devices; other transfers deliver complete values. */
-static bool adds(const Walk *w, const Mark *m)
+static bool adds(const Walk *w, const PastAccess *m)
 {
-    const ScheduledOp *op = mark_op(w, m);
+    const ScheduledOp *op = op_of_access(w, m);
     return op->verb == VERB_TRANSFER &&
-           mgpu_transfer_row(w->schedule->phases[m->phase].collectives[op->target].parties.transfer)->adds;
+           mgpu_transfer_row(w->schedule->phases[m->phase].collectives[op->target].participants.transfer)->adds;
 }
 
-static bool same_event(const Mark *a, const Mark *b)
+static bool same_event(const PastAccess *a, const PastAccess *b)
 {
     return a->step == b->step && a->op == b->op && a->phase == b->phase;
 }
 
 /* Returns NULL if a read finds the right value, else a message. */
-static const char *wrong_value(const Walk *w, const Mark *now, const Touch *t, const char *bytes, const Mark *write)
+static const char *wrong_value(const Walk *w, const PastAccess *now, const Touch *t, const char *bytes, const PastAccess *write)
 {
-    const ScheduledOp *reader = mark_op(w, now), *writer = write->index >= 0 ? mark_op(w, write) : NULL;
+    const ScheduledOp *reader = op_of_access(w, now), *writer = write->index >= 0 ? op_of_access(w, write) : NULL;
     int d = w->device;
     BufferKind kind = t->buffer->kind;
     if (kind == BUFFER_VARIABLE) {
@@ -185,7 +185,7 @@ static const char *wrong_value(const Walk *w, const Mark *now, const Touch *t, c
         return NULL;
     }
     bool written = writer && write->step == step && strcmp(write->buffer->name, t->buffer->name) == 0;
-    if ((written && !write->hollow) || (adds(w, now) && kind == BUFFER_BUCKET))
+    if ((written && !write->gap) || (adds(w, now) && kind == BUFFER_BUCKET))
         return NULL;
     const char *which = step == now->step       ? "this step"
                         : step == now->step - 1 ? "the step before"
@@ -205,39 +205,39 @@ static bool touches_same(const Touch *t, const Buffer *buffers, const Access *a,
 }
 
 /* Returns true if the call reads and writes these bytes of a value of this step: it adds to what an earlier call has written. */
-static bool adds_to(const Walk *w, const Mark *now, const Touch *t)
+static bool adds_to(const Walk *w, const PastAccess *now, const Touch *t)
 {
-    const ScheduledOp *op = mark_op(w, now);
+    const ScheduledOp *op = op_of_access(w, now);
     const Buffer *buffers = w->graphs[now->phase]->device->buffers;
     return op->verb == VERB_CALL && (t->buffer->kind == BUFFER_TEMPORARY || t->buffer->kind == BUFFER_BUCKET) &&
            touches_same(t, buffers, op->reads, op->read_count) && touches_same(t, buffers, op->writes, op->write_count);
 }
 
-static const char *check_read(const Walk *w, const Clock *start, const Mark *now, const Touch *t, int begin, int place)
+static const char *check_read(const Walk *w, const StepClock *start, const PastAccess *now, const Touch *t, int begin, int place)
 {
-    const Mark *write = &w->runs[place].write;
+    const PastAccess *write = &w->runs[place].write;
     if (write->index >= 0 && !is_over(w, start, write))
         return race(w, now, t, bytes_text(w, t, begin, place), write, true);
     BufferKind kind = t->buffer->kind;
     bool usual = kind == BUFFER_VARIABLE ? write->index < 0 || write->step != now->step
                                          : write->index >= 0 && write->step == now->step && write->buffer == t->buffer &&
-                                               !write->hollow && kind != BUFFER_REPORT && kind != BUFFER_OUTPUT;
+                                               !write->gap && kind != BUFFER_REPORT && kind != BUFFER_OUTPUT;
     if (!usual)
         return wrong_value(w, now, t, bytes_text(w, t, begin, place), write);
-    const Mark *read = &w->runs[place].reads[LANE_COMP];
+    const PastAccess *read = &w->runs[place].reads[LANE_COMP];
     if (read->index >= 0 && read->step == now->step && read->buffer == t->buffer && !same_event(read, now) && adds_to(w, now, t))
-        return format("%s: d%d.%s reads %s before d%d.%s has added to it", where(w, now, NULL), w->device, mark_op(w, read)->id,
-                      bytes_text(w, t, begin, place), w->device, mark_op(w, now)->id);
+        return format("%s: d%d.%s reads %s before d%d.%s has added to it", where(w, now, NULL), w->device, op_of_access(w, read)->id,
+                      bytes_text(w, t, begin, place), w->device, op_of_access(w, now)->id);
     return NULL;
 }
 
-static const char *check_write(const Walk *w, const Clock *start, const Mark *now, const Touch *t, int begin, int place)
+static const char *check_write(const Walk *w, const StepClock *start, const PastAccess *now, const Touch *t, int begin, int place)
 {
-    const Run *run = &w->runs[place];
-    const Mark *write = &run->write;
+    const ByteRange *run = &w->runs[place];
+    const PastAccess *write = &run->write;
     int d = w->device;
     for (int lane = 0; lane < LANES; lane++) {
-        const Mark *read = &run->reads[lane];
+        const PastAccess *read = &run->reads[lane];
         if (read->index >= 0 && !same_event(read, now) && !is_over(w, start, read))
             return race(w, now, t, bytes_text(w, t, begin, place), read, false);
     }
@@ -245,23 +245,23 @@ static const char *check_write(const Walk *w, const Clock *start, const Mark *no
         return race(w, now, t, bytes_text(w, t, begin, place), write, true);
     if (t->buffer->kind == BUFFER_WORKSPACE || (w->mixed && !buffer_is_slotted_kind(t->buffer)))
         return NULL;
-    const ScheduledOp *writer = mark_op(w, now);
+    const ScheduledOp *writer = op_of_access(w, now);
     if (adds(w, now))
         for (int lane = 0; lane < LANES; lane++) {
-            const Mark *read = &run->reads[lane];
+            const PastAccess *read = &run->reads[lane];
             if (read->index >= 0 && read->step == now->step && !same_event(read, now) && read->buffer == t->buffer)
                 return format("%s: d%d.%s reads %s before d%d.%s has summed it over the devices", where(w, now, NULL), d,
-                              mark_op(w, read)->id, bytes_text(w, t, begin, place), d, writer->id);
+                              op_of_access(w, read)->id, bytes_text(w, t, begin, place), d, writer->id);
         }
     if (write->index < 0 || write->step != now->step || write->buffer != t->buffer)
         return NULL;
-    Verb before = mark_op(w, write)->verb;
+    Verb before = op_of_access(w, write)->verb;
     if (before == VERB_CALL && adds_to(w, now, t))
         return NULL;
     if (writer->verb == VERB_TRANSFER ? adds(w, now) && before == VERB_TRANSFER
                                       : before == VERB_CALL || t->buffer->kind != BUFFER_VARIABLE)
         return format("%s: d%d.%s writes %s, which d%d.%s has written in this step", where(w, now, NULL), d, writer->id,
-                      bytes_text(w, t, begin, place), d, mark_op(w, write)->id);
+                      bytes_text(w, t, begin, place), d, op_of_access(w, write)->id);
     return NULL;
 }
 
@@ -277,21 +277,21 @@ static void split_run(Walk *w, int place)
     starts_set(&w->starts, place);
 }
 
-static void set_write(Run *run, int end, const Mark *mark, bool hollow)
+static void set_write(ByteRange *run, int end, const PastAccess *mark, bool hollow)
 {
-    *run = (Run){.end = end, .write = *mark};
-    run->write.hollow = hollow;
+    *run = (ByteRange){.end = end, .write = *mark};
+    run->write.gap = hollow;
     for (int lane = 0; lane < LANES; lane++)
         run->reads[lane].index = -1;
 }
 
-static const char *touch(Walk *w, const Clock *start, const Mark *now, Lane lane, const Touch *t)
+static const char *touch(Walk *w, const StepClock *start, const PastAccess *now, Lane lane, const Touch *t)
 {
     int slot = slot_of(t->buffer, now->step, t->slot);
     int begin = w->places[t->first + 2 * slot], end = w->places[t->first + 2 * slot + 1];
     split_run(w, begin);
     split_run(w, end);
-    Mark mark = *now;
+    PastAccess mark = *now;
     mark.buffer = t->buffer;
     bool sums = t->write && t->buffer->kind == BUFFER_BUCKET && adds(w, now);
     for (int place = begin; place < end; place = w->runs[place].end) {
@@ -313,7 +313,7 @@ static const char *touch(Walk *w, const Clock *start, const Mark *now, Lane lane
 
 /* ---- steps */
 
-static void join(Clock *a, const Clock *b)
+static void join(StepClock *a, const StepClock *b)
 {
     for (int lane = 0; lane < LANES; lane++)
         if (b->over[lane] > a->over[lane])
@@ -321,23 +321,23 @@ static void join(Clock *a, const Clock *b)
 }
 
 /* Adds the waits of an event of phase `g` in step w->step for earlier steps. */
-static void join_waits(const Walk *w, const StepGraph *g, const Event *e, Clock *start)
+static void join_waits(const Walk *w, const StepGraph *g, const Event *e, StepClock *start)
 {
     for (int i = 0; i < e->wait_count; i++) {
         BackWait wait = g->waits[e->first_wait + i];
         int q = w->step - wait.back;
         if (q < 1)
             continue;
-        const Clock *ends = w->ends[q % w->ring];
+        const StepClock *ends = w->ends[q % w->ring];
         const StepGraph *other = w->graphs[w->phase_of[q % w->ring]];
         Lane lane = g->events[wait.event].lane;
         join(start, &ends[other == g ? wait.event : other->at[lane][other->length[lane] - 1]]);
     }
 }
 
-static const char *run_event(Walk *w, const StepGraph *g, const Event *e, Clock *start, Clock *end)
+static const char *run_event(Walk *w, const StepGraph *g, const Event *e, StepClock *start, StepClock *end)
 {
-    Mark now = {.index = w->lane_events[e->lane]++, .step = w->step, .phase = g->phase, .op = e->op};
+    PastAccess now = {.index = w->lane_events[e->lane]++, .step = w->step, .phase = g->phase, .op = e->op};
     *end = *start;
     end->over[e->lane] = now.index + 1;
     for (int i = 0; i < e->touch_count; i++) {
@@ -350,7 +350,7 @@ static const char *run_event(Walk *w, const StepGraph *g, const Event *e, Clock 
 
 /* Runs REPORT and FETCH of the previous step, if its phase was another one: in the host lane in place of this step's, else at its
  * end. */
-static const char *run_pending(Walk *w, const StepGraph *before, Clock *now)
+static const char *run_pending(Walk *w, const StepGraph *before, StepClock *now)
 {
     for (int i = 0; i < before->event_count; i++) {
         const Event *e = &before->events[i];
@@ -367,7 +367,7 @@ static const char *run_pending(Walk *w, const StepGraph *before, Clock *now)
 /* Models mgpu_engine_drain between the two phases. */
 static const char *drain(Walk *w, const StepGraph *before)
 {
-    Clock *host = &w->lane_now[LANE_HOST];
+    StepClock *host = &w->lane_now[LANE_HOST];
     const char *why = run_pending(w, before, host);
     for (int lane = 0; lane < LANES; lane++)
         join(host, &w->lane_now[lane]);
@@ -383,13 +383,13 @@ static const char *walk_step(Walk *w, int phase)
     int at = w->step % w->ring, last = w->step > 1 ? w->phase_of[(w->step - 1) % w->ring] : -1;
     bool change = last != phase;
     w->phase_of[at] = phase;
-    Clock *ends = w->ends[at];
+    StepClock *ends = w->ends[at];
     if (change) {
         for (int lane = 0; lane < LANES; lane++)
-            if (mgpu_lane_meets(lane))
+            if (mgpu_lane_synchronizes(lane))
                 join(&w->lane_now[LANE_COMP], &w->lane_now[lane]);
         for (int lane = 0; lane < LANES; lane++)
-            if (mgpu_lane_meets(lane))
+            if (mgpu_lane_synchronizes(lane))
                 w->lane_now[lane] = w->lane_now[LANE_COMP];
     }
     bool owes = change && last >= 0, predicted = w->predicts;
@@ -403,7 +403,7 @@ static const char *walk_step(Walk *w, int phase)
     }
     for (int i = 0; i < g->event_count; i++) {
         const Event *e = &g->events[i];
-        Clock start = {{0}};
+        StepClock start = {{0}};
         if (e->position == 0)
             start = w->lane_now[e->lane];
         for (int lane = 0; lane < LANES; lane++)
@@ -487,17 +487,17 @@ static void begin_walk(Walk *w, int back)
     find_places(w);
     w->ring = back + 2;
     w->phase_of = NEW_ARRAY(int, w->ring);
-    w->ends = NEW_ARRAY(Clock *, w->ring);
+    w->ends = NEW_ARRAY(StepClock *, w->ring);
     for (int i = 0; i < w->ring; i++) {
         w->phase_of[i] = -1;
-        w->ends[i] = NEW_ARRAY(Clock, events);
+        w->ends[i] = NEW_ARRAY(StepClock, events);
     }
     int words = w->address_count;
     for (int l = 0; l < LEVELS; l++) {
         words = words / 64 + 1;
         w->starts.level[l] = NEW_ARRAY(uint64_t, words);
     }
-    w->runs = NEW_ARRAY(Run, w->address_count + 1);
+    w->runs = NEW_ARRAY(ByteRange, w->address_count + 1);
     w->runs[0].end = w->address_count - 1;
     w->runs[0].write.index = -1;
     for (int lane = 0; lane < LANES; lane++)

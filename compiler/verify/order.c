@@ -47,12 +47,12 @@ bool buffer_is_slotted_kind(const Buffer *b)
 
 /* Collectives may be in two lanes. One order of all of them is the same on all devices (verify.c), and each device can begin them
  * in this order: no wait of a collective depends on a later collective. So no two devices wait for each other. */
-typedef struct Lanes {          /* the operations of each lane, in order */
+typedef struct LaneOrder {          /* the operations of each lane, in order */
     int *ops[LANES], count[LANES];
     int *place;                 /* by operation: place in its lane */
     int *end;                   /* by operation: place after its region, or after itself if it is in none */
     int *transfers;             /* of all lanes */
-} Lanes;
+} LaneOrder;
 
 typedef struct Head {           /* of a lane */
     int place;                  /* its next operation, or the first of its next region */
@@ -61,9 +61,9 @@ typedef struct Head {           /* of a lane */
     int waiting, wait;
 } Head;
 
-static Lanes lanes_of(const DeviceSchedule *d)
+static LaneOrder lanes_of(const DeviceSchedule *d)
 {
-    Lanes l = {.place = NEW_ARRAY(int, d->op_count), .end = NEW_ARRAY(int, d->op_count), .transfers = NEW_ARRAY(int, d->op_count)};
+    LaneOrder l = {.place = NEW_ARRAY(int, d->op_count), .end = NEW_ARRAY(int, d->op_count), .transfers = NEW_ARRAY(int, d->op_count)};
     for (int o = 0, transfers = 0; o < d->op_count; o++) {
         l.count[d->ops[o].lane]++;
         if (d->ops[o].verb == VERB_TRANSFER)
@@ -87,14 +87,14 @@ static Lanes lanes_of(const DeviceSchedule *d)
 }
 
 /* Returns the operation that the head of a lane waits for: the target of a wait, or the transfer that precedes its own. */
-static int blocker_of(const DeviceSchedule *d, const Lanes *lanes, const Head *h, int lane, int turn)
+static int blocker_of(const DeviceSchedule *d, const LaneOrder *lanes, const Head *h, int lane, int turn)
 {
     const ScheduledOp *op = &d->ops[lanes->ops[lane][h->waiting]];
     return h->wait < op->wait_count ? op->waits[h->wait].op : lanes->transfers[turn];
 }
 
 /* All lanes are blocked: follows what each waiting operation waits for until one repeats. */
-static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes *lanes, const Head *heads, int turn)
+static const char *cycle_message(const PhaseSchedule *p, int device, const LaneOrder *lanes, const Head *heads, int turn)
 {
     const DeviceSchedule *d = &p->devices[device];
     bool seen[LANES] = {false};
@@ -126,7 +126,7 @@ static const char *cycle_message(const PhaseSchedule *p, int device, const Lanes
 }
 
 /* Returns true if all waits of the region, or of the single operation, at the head of a lane hold. */
-static bool may_begin(const DeviceSchedule *d, const Lanes *lanes, Head *heads, int lane, int turn)
+static bool may_begin(const DeviceSchedule *d, const LaneOrder *lanes, Head *heads, int lane, int turn)
 {
     Head *h = &heads[lane];
     for (int end = lanes->end[lanes->ops[lane][h->place]]; h->waiting < end; h->waiting++, h->wait = 0) {
@@ -145,7 +145,7 @@ static bool may_begin(const DeviceSchedule *d, const Lanes *lanes, Head *heads, 
 int *order_operations(const PhaseSchedule *p, int device, const char **why)
 {
     const DeviceSchedule *d = &p->devices[device];
-    Lanes lanes = lanes_of(d);
+    LaneOrder lanes = lanes_of(d);
     Head heads[LANES] = {{0, 0, 0}};
     int *order = NEW_ARRAY(int, d->op_count);
     for (int n = 0, turn = 0; n < d->op_count;) {
@@ -188,16 +188,16 @@ const char *verify_issue(const Schedule *s, int phase, int device)
 
 /* ---- the graph */
 
-typedef struct Clock { int last[LANES]; } Clock;
+typedef struct OperationClock { int last[LANES]; } OperationClock;
 
-static void join(Clock *a, const Clock *b)
+static void join(OperationClock *a, const OperationClock *b)
 {
     for (int lane = 0; lane < LANES; lane++)
         if (b->last[lane] > a->last[lane])
             a->last[lane] = b->last[lane];
 }
 
-static Event *add_event(StepGraph *g, int op, Lane lane, const Clock *before)
+static Event *add_event(StepGraph *g, int op, Lane lane, const OperationClock *before)
 {
     Event *e = &g->events[g->event_count];
     *e = (Event){.op = op, .lane = lane, .position = g->length[lane]};
@@ -241,11 +241,11 @@ StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order
     for (int lane = 0; lane < LANES; lane++)
         g->at[lane] = NEW_ARRAY(int, ops + 2);
 
-    Clock lane_now[LANES], *done = NEW_ARRAY(Clock, d->op_count); /* what has completed when an operation has */
+    OperationClock lane_now[LANES], *done = NEW_ARRAY(OperationClock, d->op_count); /* what has completed when an operation has */
     /* by operation: first and last event of its region */
     int *begins = NEW_ARRAY(int, d->op_count), *ends = NEW_ARRAY(int, d->op_count);
     for (int lane = 0; lane < LANES; lane++) {
-        Clock none;
+        OperationClock none;
         for (int other = 0; other < LANES; other++)
             none.last[other] = -1;
         add_event(g, -1, (Lane)lane, &none);
@@ -254,7 +254,7 @@ StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order
     }
     for (int n = 0, end; n < d->op_count; n = end) { /* region by region: each begins and ends as one */
         Lane lane = d->ops[order[n]].lane;
-        Clock before = lane_now[lane];
+        OperationClock before = lane_now[lane];
         int first = -1, last = -1; /* events */
         for (end = n; end == n || (end < d->op_count && same_region(&d->ops[order[n]], &d->ops[order[end]])); end++) {
             const ScheduledOp *op = &d->ops[order[end]];

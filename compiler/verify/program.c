@@ -46,7 +46,7 @@ static const char *same_access(const Schedule *s, int p, int d, const ScheduledO
 }
 
 /* Returns true if the parts of Split values are consecutive. before: the operation of the previous device; NULL: none. */
-static bool own_follows(const Schedule *s, int d, const ScheduledOp *op, const ScheduledOp *other, const ScheduledOp *before)
+static bool part_follows(const Schedule *s, int d, const ScheduledOp *op, const ScheduledOp *other, const ScheduledOp *before)
 {
     return op->elements == other->elements &&
            (!op->elements || (before && other->own.begin == 0 && op->own.begin == before->own.end &&
@@ -61,7 +61,7 @@ static const char *same_op(const Schedule *s, int p, int d, const ScheduledOp *o
     if (op->read_count != other->read_count || op->write_count != other->write_count)
         return format("%s reads %d ranges and writes %d, but d0.%s %d and %d: all devices run one program", place(s, p, d, op),
                       op->read_count, op->write_count, other->id, other->read_count, other->write_count);
-    if (!own_follows(s, d, op, other, before))
+    if (!part_follows(s, d, op, other, before))
         return format("%s computes elements [%lld, %lld) of %lld, which are not what the devices before it leave", place(s, p, d, op),
                       (long long)op->own.begin, (long long)op->own.end, (long long)op->elements);
     const char *why = NULL;

@@ -20,20 +20,20 @@
 
 #include <stdlib.h>
 
-typedef struct Use {
+typedef struct ArenaUse {
     int64_t begin, end;     /* in the arena, of step 0: slots of a buffer overlap in all steps or in none */
     int owner, op;
     const Access *access;
     bool write;
-} Use;
+} ArenaUse;
 
-typedef struct Reach { const Use *first, *second; } Reach; /* the uses that reach furthest, of different owners */
+typedef struct LastUses { const ArenaUse *first, *second; } LastUses; /* the uses that reach furthest, of different owners */
 
 typedef struct Regions {
     const PhaseSchedule *phase;
     const DeviceSchedule *device;
     int d;
-    Use *uses;
+    ArenaUse *uses;
 } Regions;
 
 bool same_region(const ScheduledOp *a, const ScheduledOp *b)
@@ -116,7 +116,7 @@ static const char *check_locals(const Regions *s)
 
 /* ---- conflicts */
 
-static bool by_sample(const Regions *s, const Use *u)
+static bool by_sample(const Regions *s, const ArenaUse *u)
 {
     const Buffer *b = &s->device->buffers[u->access->buffer];
     return s->device->ops[u->op].by_sample && b->each > 0 && u->access->begin == 0 && u->access->end == b->bytes &&
@@ -129,7 +129,7 @@ static void add_uses(Regions *s, int op, const Access *accesses, int access_coun
         const Access *a = &accesses[i];
         const Buffer *b = &s->device->buffers[a->buffer];
         int64_t slot = b->offset + slot_of(b, 0, a->slot) * slot_stride(b);
-        Use u = {slot + a->begin, slot + a->end, op, op, a, write};
+        ArenaUse u = {slot + a->begin, slot + a->end, op, op, a, write};
         if (is_local(s, a))
             u.owner = s->device->op_count + s->device->buffer_count;
         else if (by_sample(s, &u))
@@ -141,7 +141,7 @@ static void add_uses(Regions *s, int op, const Access *accesses, int access_coun
 
 static int compare_uses(const void *a, const void *b)
 {
-    const Use *x = a, *y = b;
+    const ArenaUse *x = a, *y = b;
     if (x->begin != y->begin)
         return x->begin < y->begin ? -1 : 1;
     if (x->op != y->op)
@@ -149,7 +149,7 @@ static int compare_uses(const void *a, const void *b)
     return x->write - y->write;
 }
 
-static void add_reach(Reach *r, const Use *u)
+static void add_use(LastUses *r, const ArenaUse *u)
 {
     if (!r->first || u->end > r->first->end) {
         if (r->first && r->first->owner != u->owner)
@@ -160,15 +160,15 @@ static void add_reach(Reach *r, const Use *u)
     }
 }
 
-static const Use *find_reach(const Reach *r, const Use *u)
+static const ArenaUse *find_last_use(const LastUses *r, const ArenaUse *u)
 {
-    const Use *found = r->first && r->first->owner == u->owner ? r->second : r->first;
+    const ArenaUse *found = r->first && r->first->owner == u->owner ? r->second : r->first;
     return found && found->end > u->begin ? found : NULL;
 }
 
-static const char *missing_barrier(const Regions *s, const Use *a, const Use *b)
+static const char *missing_barrier(const Regions *s, const ArenaUse *a, const ArenaUse *b)
 {
-    const Use *then = a->op < b->op ? a : b, *now = a->op < b->op ? b : a;
+    const ArenaUse *then = a->op < b->op ? a : b, *now = a->op < b->op ? b : a;
     const ScheduledOp *first = &s->device->ops[then->op], *second = &s->device->ops[now->op];
     const Buffer *x = &s->device->buffers[then->access->buffer], *y = &s->device->buffers[now->access->buffer];
     Text t = {0};
@@ -186,15 +186,15 @@ static const char *missing_barrier(const Regions *s, const Use *a, const Use *b)
 
 static const char *check_region(const Regions *s, int count)
 {
-    Reach writes = {NULL, NULL}, all = {NULL, NULL};
+    LastUses writes = {NULL, NULL}, all = {NULL, NULL};
     qsort(s->uses, (size_t)count, sizeof *s->uses, compare_uses);
     for (int i = 0; i < count; i++) {
-        const Use *u = &s->uses[i], *other = find_reach(u->write ? &all : &writes, u);
+        const ArenaUse *u = &s->uses[i], *other = find_last_use(u->write ? &all : &writes, u);
         if (other)
             return missing_barrier(s, other, u);
-        add_reach(&all, u);
+        add_use(&all, u);
         if (u->write)
-            add_reach(&writes, u);
+            add_use(&writes, u);
     }
     return NULL;
 }
@@ -209,7 +209,7 @@ const char *verify_regions(const Schedule *schedule, int phase, int device)
         why = check_locals(&s);
     for (int o = 0; o < s.device->op_count; o++)
         accesses += ops[o].read_count + ops[o].write_count;
-    s.uses = NEW_ARRAY(Use, accesses);
+    s.uses = NEW_ARRAY(ArenaUse, accesses);
     for (int o = 0; o < s.device->op_count && !why; o++) {
         look_at(ops[o].text_line);
         if (ops[o].verb != VERB_CALL)

@@ -14,7 +14,7 @@
 /* [buffer x words]: bit sets of collectives; [buffer] */
 typedef struct Sources { uint64_t *bits; int words; bool *whole; } Sources;
 
-static const mgpu_transfer *row_of(const CollectiveRecord *c) { return mgpu_transfer_row(c->parties.transfer); }
+static const mgpu_transfer *row_of(const CollectiveRecord *c) { return mgpu_transfer_row(c->participants.transfer); }
 static bool scatters(const CollectiveRecord *c) { return row_of(c)->receives == MGPU_SHARE_OWN; }
 static bool gathers(const CollectiveRecord *c) { return row_of(c)->sends == MGPU_SHARE_OWN; }
 
@@ -34,7 +34,7 @@ static bool take(Sources *s, const ScheduledOp *op)
 
 static bool same_parts(const CollectiveRecord *a, const CollectiveRecord *b, int devices)
 {
-    return memcmp(a->parties.parts, b->parties.parts, sizeof *a->parties.parts * (size_t)(devices + 1)) == 0;
+    return memcmp(a->participants.parts, b->participants.parts, sizeof *a->participants.parts * (size_t)(devices + 1)) == 0;
 }
 
 static const char *check_gather(const Schedule *s, const PhaseSchedule *p, const Sources *sources, const ScheduledOp *op)

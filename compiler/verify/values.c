@@ -17,19 +17,19 @@
 
 #include <string.h>
 
-typedef struct Piece {
+typedef struct ValueRange {
     int buffer;
     int64_t begin, end;
     uint64_t digest;
     int next;           /* next piece of the buffer, + 1 */
     bool split;         /* the device has only its own part of it: elements `own` */
-    mgpu_stretch own;
-} Piece;
+    mgpu_range own;
+} ValueRange;
 
 typedef struct Values {
     const Schedule *schedule;
     const DeviceSchedule *device;
-    Piece *pieces; int piece_count;
+    ValueRange *ranges; int range_count;
     int *first;         /* by buffer, + 1 */
     int *slots, slot_count; /* a power of two; indices of pieces, + 1 */
 } Values;
@@ -39,7 +39,7 @@ static Values new_values(const Schedule *s, const DeviceSchedule *d)
     int most = 1;
     for (int o = 0; o < d->op_count; o++)
         most += d->ops[o].read_count + d->ops[o].write_count;
-    Values v = {.schedule = s, .device = d, .pieces = NEW_ARRAY(Piece, most), .first = NEW_ARRAY(int, d->buffer_count), .slot_count = 1};
+    Values v = {.schedule = s, .device = d, .ranges = NEW_ARRAY(ValueRange, most), .first = NEW_ARRAY(int, d->buffer_count), .slot_count = 1};
     while (v.slot_count < 2 * most)
         v.slot_count *= 2;
     v.slots = NEW_ARRAY(int, v.slot_count);
@@ -47,51 +47,51 @@ static Values new_values(const Schedule *s, const DeviceSchedule *d)
 }
 
 /* Returns the piece that begins there; if there is none, a new one, and sets *fresh. */
-static Piece *piece_of(Values *v, const Access *a, bool *fresh)
+static ValueRange *range_of(Values *v, const Access *a, bool *fresh)
 {
     uint64_t hash = hash_bytes((uint64_t)a->buffer, &a->begin, sizeof a->begin);
     int at = (int)(hash & (uint64_t)(v->slot_count - 1));
     *fresh = false;
     for (; v->slots[at]; at = (at + 1) & (v->slot_count - 1)) {
-        Piece *p = &v->pieces[v->slots[at] - 1];
+        ValueRange *p = &v->ranges[v->slots[at] - 1];
         if (p->buffer == a->buffer && p->begin == a->begin)
             return p;
     }
-    Piece *p = &v->pieces[v->piece_count++];
+    ValueRange *p = &v->ranges[v->range_count++];
     const Buffer *b = &v->device->buffers[a->buffer];
-    *p = (Piece){.buffer = a->buffer, .begin = a->begin, .end = a->end, .digest = digest_leaf(b->name, b->index), .next = v->first[a->buffer]};
-    v->slots[at] = v->first[a->buffer] = v->piece_count;
+    *p = (ValueRange){.buffer = a->buffer, .begin = a->begin, .end = a->end, .digest = digest_leaf(b->name, b->index), .next = v->first[a->buffer]};
+    v->slots[at] = v->first[a->buffer] = v->range_count;
     *fresh = true;
     return p;
 }
 
-static bool same_stretch(mgpu_stretch a, mgpu_stretch b) { return a.begin == b.begin && a.end == b.end; }
+static bool same_range(mgpu_range a, mgpu_range b) { return a.begin == b.begin && a.end == b.end; }
 
 /* Handles a collective. What is gathered was computed, or received, in these parts; values of one element are computed whole on
  * all devices. */
-static const char *move_pieces(Values *v, const ScheduledOp *op, const CollectiveRecord *c, const char *phase, int device)
+static const char *move_ranges(Values *v, const ScheduledOp *op, const CollectiveRecord *c, const char *phase, int device)
 {
-    const mgpu_transfer *row = mgpu_transfer_row(c->parties.transfer);
+    const mgpu_transfer *row = mgpu_transfer_row(c->participants.transfer);
     int64_t each = dtype_bytes(c->dtype);
-    mgpu_stretch own = mgpu_transfer_splits(c->parties.transfer) ? mgpu_share_of(&c->parties, MGPU_SHARE_OWN, c->count, device) : (mgpu_stretch){0, 0};
+    mgpu_range own = mgpu_transfer_splits(c->participants.transfer) ? mgpu_share_of(&c->participants, MGPU_SHARE_OWN, c->count, device) : (mgpu_range){0, 0};
     Access whole = op->reads[0]; /* the value of all devices; this one reads its share */
     bool fresh;
-    whole.begin -= mgpu_sent_by(&c->parties, c->count, device).begin * each;
+    whole.begin -= mgpu_sent_by(&c->participants, c->count, device).begin * each;
     whole.end = whole.begin + c->count * each;
     if (v->device->buffers[whole.buffer].kind != BUFFER_BUCKET)
-        piece_of(v, &whole, &fresh);
-    for (int i = v->first[whole.buffer]; i; i = v->pieces[i - 1].next) {
-        Piece *p = &v->pieces[i - 1];
+        range_of(v, &whole, &fresh);
+    for (int i = v->first[whole.buffer]; i; i = v->ranges[i - 1].next) {
+        ValueRange *p = &v->ranges[i - 1];
         if (p->begin < whole.begin || p->begin >= whole.end)
             continue;
         bool gathers = row->sends == MGPU_SHARE_OWN, splits = row->receives == MGPU_SHARE_OWN;
-        if (p->split != gathers || (gathers && !same_stretch(p->own, own)))
+        if (p->split != gathers || (gathers && !same_range(p->own, own)))
             if (c->count > 1)
                 return format("phase %s: d%d.%s takes part in %s %s of %s, which is %s", phase, device, op->id, row->kind, c->name,
                               v->device->buffers[whole.buffer].name, gathers ? "not in these parts" : "split over the devices");
         p->split = splits && c->count > 1;
         p->own = own;
-        p->digest = digest_transfer(p->digest, &c->parties);
+        p->digest = digest_transfer(p->digest, &c->participants);
     }
     return NULL;
 }
@@ -114,10 +114,10 @@ static const char *run_call(Values *v, const ScheduledOp *op, const char *phase,
     for (int i = 0; i < op->read_count - 1; i++) { /* the last is the step block: verify/calls.c */
         const Buffer *b = &v->device->buffers[op->reads[i].buffer];
         Access a = value_access(op, &op->reads[i]);
-        const Piece *p = piece_of(v, &a, &fresh);
+        const ValueRange *p = range_of(v, &a, &fresh);
         if ((fresh && !buffer_is_persistent(b)) || p->end != a.end)
             return format("phase %s: d%d.%s reads bytes of %s that no call has written as one value", phase, d, op->id, b->name);
-        if (p->split && !(a.of && same_stretch(p->own, op->own)))
+        if (p->split && !(a.of && same_range(p->own, op->own)))
             return format("phase %s: d%d.%s reads %s of %s, of which the device has elements [%lld, %lld)", phase, d, op->id,
                           a.of ? "another part" : "all", b->name, (long long)p->own.begin, (long long)p->own.end);
         digest = digest_argument(digest, p->digest);
@@ -132,7 +132,7 @@ static const char *run_call(Values *v, const ScheduledOp *op, const char *phase,
                       phase, d, op->id, op->label, (unsigned)(uint32_t)digest, (unsigned)op->digest);
     for (int i = 0; i < op->write_count; i++) {
         Access a = value_access(op, &op->writes[i]);
-        Piece *p = piece_of(v, &a, &fresh);
+        ValueRange *p = range_of(v, &a, &fresh);
         p->end = a.end;
         p->digest = digest_result(digest, i);
         p->split = a.of && v->schedule->devices > 1;
@@ -153,7 +153,7 @@ const char *verify_values(const Schedule *s, int p, int d)
         if (op->verb == VERB_CALL)
             why = run_call(&v, op, phase->name, d);
         else if (op->verb == VERB_TRANSFER)
-            why = move_pieces(&v, op, &phase->collectives[op->target], phase->name, d);
+            why = move_ranges(&v, op, &phase->collectives[op->target], phase->name, d);
     }
     return why;
 }

@@ -106,22 +106,22 @@ static const char *check_buffers(const At *at)
     return NULL;
 }
 
-typedef struct Span {
+typedef struct PersistentSpan {
     const char *phase;
     const Buffer *buffer;
     int64_t begin, end;
     bool *in, lasts;
-} Span; /* of a persistent buffer: the phases that have it; whether other phases must not use its place */
+} PersistentSpan; /* of a persistent buffer: the phases that have it; whether other phases must not use its place */
 
 static int compare_bodies(const void *a, const void *b)
 {
-    const Span *x = *(Span *const *)a, *y = *(Span *const *)b;
+    const PersistentSpan *x = *(PersistentSpan *const *)a, *y = *(PersistentSpan *const *)b;
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-static Span body_of(const At *at, const Buffer *b)
+static PersistentSpan body_of(const At *at, const Buffer *b)
 {
-    return (Span){at->phase->name, b, b->offset, b->offset + (b->slots - 1) * slot_stride(b) + b->bytes, NULL, false};
+    return (PersistentSpan){at->phase->name, b, b->offset, b->offset + (b->slots - 1) * slot_stride(b) + b->bytes, NULL, false};
 }
 
 /* An overwritten buffer loses nothing if it is an output, which has been fetched, or a variable that only `decode` accesses. */
@@ -132,14 +132,14 @@ static void find_lasting(const At *at, const Map *known, bool lasts)
         for (int i = 0; i < op->read_count + op->write_count; i++) {
             const Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
             const Buffer *b = a->buffer >= 0 && a->buffer < at->device->buffer_count ? &at->device->buffers[a->buffer] : NULL;
-            Span *kept = b ? map_get(known, b->name) : NULL;
+            PersistentSpan *kept = b ? map_get(known, b->name) : NULL;
             if (kept && b->kind == BUFFER_VARIABLE)
                 kept->lasts = lasts;
         }
     }
 }
 
-static const char *overlap(const Span *a, const Span *b, int d)
+static const char *overlap(const PersistentSpan *a, const PersistentSpan *b, int d)
 {
     return format("phase %s: d%d.%s is at [%lld, %lld), over d%d.%s at [%lld, %lld), which keeps its place in all phases",
                   b->phase, d, b->buffer->name, (long long)b->begin, (long long)b->end, d, a->buffer->name, (long long)a->begin,
@@ -150,7 +150,7 @@ static const char *overlap(const Span *a, const Span *b, int d)
 static const char *check_persistent(const Schedule *s, int d)
 {
     Map known = {0};
-    Span **kept[2] = {NULL, NULL}; /* arena, staging */
+    PersistentSpan **kept[2] = {NULL, NULL}; /* arena, staging */
     int count[2] = {0, 0};
     for (int p = 0; p < s->phase_count; p++) {
         At at = {s, &s->phases[p], &s->phases[p].devices[d], d};
@@ -159,7 +159,7 @@ static const char *check_persistent(const Schedule *s, int d)
             look_at(b->text_line);
             if (!buffer_is_persistent(b))
                 continue;
-            Span *first = map_get(&known, b->name);
+            PersistentSpan *first = map_get(&known, b->name);
             if (first) {
                 first->in[p] = true;
                 const Buffer *f = first->buffer;
@@ -175,7 +175,7 @@ static const char *check_persistent(const Schedule *s, int d)
                                first->phase, (long long)f->each);
                 continue;
             }
-            Span *r = NEW(Span);
+            PersistentSpan *r = NEW(PersistentSpan);
             *r = body_of(&at, b);
             r->lasts = b->kind != BUFFER_OUTPUT;
             r->in = NEW_ARRAY(bool, s->phase_count);
@@ -193,7 +193,7 @@ static const char *check_persistent(const Schedule *s, int d)
     }
     for (int arena = 0; arena < 2; arena++) {
         if (count[arena])
-            qsort(kept[arena], (size_t)count[arena], sizeof(Span *), compare_bodies);
+            qsort(kept[arena], (size_t)count[arena], sizeof(PersistentSpan *), compare_bodies);
         for (int i = 1; i < count[arena]; i++)
             if (kept[arena][i]->begin < kept[arena][i - 1]->end)
                 return overlap(kept[arena][i - 1], kept[arena][i], d);
@@ -205,7 +205,7 @@ static const char *check_persistent(const Schedule *s, int d)
             look_at(b->text_line);
             if (buffer_is_persistent(b) || b->bytes == 0)
                 continue;
-            Span r = body_of(&at, b);
+            PersistentSpan r = body_of(&at, b);
             int low = 0, high = count[0]; /* the first that ends after r.begin */
             while (low < high) {
                 int middle = (low + high) / 2;
@@ -243,7 +243,7 @@ static const char *check_access(const At *at, const ScheduledOp *op, const Acces
 }
 
 /* Returns true if two accesses of one operation overlap; *same: they have the same bytes of one buffer. */
-static bool accesses_meet(const At *at, const Access *a, const Access *b, bool *same)
+static bool accesses_overlap(const At *at, const Access *a, const Access *b, bool *same)
 {
     const Buffer *x = &at->device->buffers[a->buffer], *y = &at->device->buffers[b->buffer];
     *same = a->buffer == b->buffer && a->begin == b->begin && a->end == b->end;
@@ -262,7 +262,7 @@ static const char *check_self(const At *at, const ScheduledOp *op)
         for (int j = 0; j < op->read_count + i; j++) {
             const Access *w = &op->writes[i], *other = j < op->read_count ? &op->reads[j] : &op->writes[j - op->read_count];
             bool same;
-            if (accesses_meet(at, w, other, &same) && !(same && j < op->read_count))
+            if (accesses_overlap(at, w, other, &same) && !(same && j < op->read_count))
                 return bad(at, "d%d.%s writes %s over %s, which it %s too", at->d, op->id, at->device->buffers[w->buffer].name,
                            at->device->buffers[other->buffer].name, j < op->read_count ? "reads" : "writes");
         }
@@ -321,9 +321,9 @@ static const char *check_verb(const At *at, const ScheduledOp *op)
 }
 
 /* Only calls have parts of Split values; a single device has all of them. */
-static const char *check_own(const At *at, const ScheduledOp *op)
+static const char *check_part(const At *at, const ScheduledOp *op)
 {
-    const mgpu_stretch *own = &op->own;
+    const mgpu_range *own = &op->own;
     if (op->elements < 0 || op->elements > BYTES_LIMIT / 8 || (op->elements && op->verb != VERB_CALL) || own->begin < 0 ||
         own->begin > own->end || own->end > op->elements ||
         (op->elements && at->schedule->devices == 1 && own->end - own->begin != op->elements))
@@ -370,7 +370,7 @@ static const char *check_ops(const At *at)
         if (!why)
             why = check_verb(at, op);
         if (!why)
-            why = check_own(at, op);
+            why = check_part(at, op);
         if (!why && op->verb != VERB_TRANSFER) /* check_share knows the ranges of a collective's member */
             why = check_self(at, op);
         if (why)
@@ -524,9 +524,9 @@ static const char *check_samples(const Schedule *s, int p)
 /* ---- collectives */
 
 /* Checks that parts are consecutive, one for each device, and cover the value; and that the devices exist. */
-static const char *check_parties(const At *at, const CollectiveRecord *c)
+static const char *check_participants(const At *at, const CollectiveRecord *c)
 {
-    const mgpu_parties *p = &c->parties;
+    const mgpu_participants *p = &c->participants;
     const mgpu_transfer *row = mgpu_transfer_row(p->transfer);
     int devices = at->schedule->devices;
     if (c->count < 0 || c->count > BYTES_LIMIT / 8)
@@ -544,9 +544,9 @@ static const char *check_parties(const At *at, const CollectiveRecord *c)
 static const char *check_share(const At *at, const ScheduledOp *op, const CollectiveRecord *c, int64_t *begin)
 {
     const Access *reads = &op->reads[0], *writes = &op->writes[0];
-    const char *buffer = at->device->buffers[reads->buffer].name, *kind = mgpu_transfer_row(c->parties.transfer)->kind;
+    const char *buffer = at->device->buffers[reads->buffer].name, *kind = mgpu_transfer_row(c->participants.transfer)->kind;
     int64_t each = dtype_bytes(c->dtype);
-    mgpu_stretch sent = mgpu_sent_by(&c->parties, c->count, at->d), received = mgpu_received_by(&c->parties, c->count, at->d);
+    mgpu_range sent = mgpu_sent_by(&c->participants, c->count, at->d), received = mgpu_received_by(&c->participants, c->count, at->d);
     *begin = reads->begin - sent.begin * each;
     if (reads->end - *begin != sent.end * each)
         return bad(at, "d%d.%s reads %lld bytes of %s, but in %s %s it has %lld %s to send", at->d, op->id,
@@ -565,7 +565,7 @@ static const char *check_collectives(const Schedule *s, int p)
     int64_t *begins = NEW_ARRAY(int64_t, phase->collective_count); /* of device 0's member, in its buffer */
     int first_count = 0;
     for (int c = 0; c < phase->collective_count; c++) {
-        const char *why = check_parties(&(At){s, phase, NULL, 0}, &phase->collectives[c]);
+        const char *why = check_participants(&(At){s, phase, NULL, 0}, &phase->collectives[c]);
         if (why)
             return why;
     }
@@ -591,11 +591,11 @@ static const char *check_collectives(const Schedule *s, int p)
             const char *why = check_share(&at, op, c, &begin);
             if (why)
                 return why;
-            if (op->lane != LANE_COMM && (c->way == MGPU_WAY_NCCL || c->way == MGPU_WAY_ONE_SHOT))
+            if (op->lane != LANE_COMM && (c->implementation == MGPU_IMPLEMENTATION_NCCL || c->implementation == MGPU_IMPLEMENTATION_ONE_SHOT))
                 return bad(&at,
                            "d%d.%s is by %s in lane %s: two of its kernels at the same time may wait for each other, so all of "
                            "them are in lane comm",
-                           d, op->id, c->way == MGPU_WAY_NCCL ? "NCCL" : mgpu_way_name(c->way), LANE_NAME[op->lane]);
+                           d, op->id, c->implementation == MGPU_IMPLEMENTATION_NCCL ? "NCCL" : mgpu_implementation_name(c->implementation), LANE_NAME[op->lane]);
             if (d == 0)
                 begins[op->target] = begin;
             const DeviceSchedule *zero = &phase->devices[0];

@@ -123,9 +123,9 @@ typedef struct mgpu_gpu_kernel {
     /* NULL, or the last parameter, passed by value: of contractions mgpu_numbers, one for each part; of others the paths of their
      * random numbers, uint64_t each, or words of mgpu_parameters */
     const void *parameters;
-    bool spare;                               /* the function has a parameter for a workspace, which it does not use here */
+    bool unused_workspace;                               /* the function has a parameter for a workspace, which it does not use here */
     bool library_work;                        /* only the library uses the workspace: the function has no parameter for it */
-    int together, words; /* > 0: most calls of a table (mgpu_calls in mgpu_device.h); their words of `parameters` */
+    int calls_per_launch, words; /* > 0: most calls of a table (mgpu_calls in mgpu_device.h); their words of `parameters` */
     int in_tiles_of;     /* --tune: 1 + the kernel of which this is an alternative with other tiles; 0: none */
 } mgpu_gpu_kernel;
 /* A table of calls is a parameter; all parameters have at most 4 KB (CUDA C++ Programming Guide, Function Parameters), including
@@ -141,7 +141,7 @@ enum { MGPU_COMP, MGPU_COPY, MGPU_COMM, MGPU_SYNC, MGPU_HOST, MGPU_LANES };
 /* Returns true for lanes with transfers between devices. */
 static inline bool mgpu_lane_transfers(int lane) { return lane == MGPU_COMM || lane == MGPU_SYNC; }
 /* Returns true for lanes that wait for each other at a change of phase. */
-static inline bool mgpu_lane_meets(int lane) { return lane == MGPU_COMP || mgpu_lane_transfers(lane); }
+static inline bool mgpu_lane_synchronizes(int lane) { return lane == MGPU_COMP || mgpu_lane_transfers(lane); }
 enum { MGPU_CALL, MGPU_READ, MGPU_UPLOAD, MGPU_TRANSFER, MGPU_REPORT, MGPU_FETCH };
 enum { MGPU_STAGING, MGPU_STEP, MGPU_INPUT, MGPU_VARIABLE, MGPU_REPORT_BUFFER, MGPU_OUTPUT, MGPU_TEMPORARY, MGPU_BUCKET, MGPU_WORKSPACE,
        MGPU_LOCAL /* room for the samples of one chunk of a thread */ };
@@ -163,11 +163,11 @@ static inline int64_t mgpu_slot_bytes(int64_t bytes) { return (bytes + 63) / 64 
 /* Bytes [begin, end) of slot (step + slot) mod slots. of > 0: they are the device's part of a split value of so many bytes. */
 typedef struct mgpu_access { int buffer, slot; int64_t begin, end, of; } mgpu_access;
 typedef struct mgpu_wait { int op, back; } mgpu_wait; /* op of this device and phase, `back` steps ago */
-enum { MGPU_AHEAD = 4 }; /* steps that a lane may be ahead of the last step that all lanes have finished */
+enum { MGPU_STEPS_IN_FLIGHT = 4 }; /* steps that a lane may be ahead of the last step that all lanes have finished */
 
 /* An operation of a kernel that may make NaN or infinity of finite numbers: "log", of the layer "head.fc", in this line. word "":
  * only the size of results may cause it. "require" (these come first): makes NaN of values that violate `required`. */
-typedef struct mgpu_suspect { const char *word, *layer; int line; const char *required; } mgpu_suspect;
+typedef struct mgpu_nan_source { const char *word, *layer; int line; const char *required; } mgpu_nan_source;
 /* Consecutive calls with the same `region` run without a barrier of the workers between them: each thread takes `chunk` of its
  * samples at a time through all of them. */
 typedef struct mgpu_op {
@@ -188,10 +188,10 @@ typedef struct mgpu_op {
     double bytes;           /* CALL: bytes that it moves by the cost model, for epilogues without the contraction's operands */
     int region;             /* CALL: number of its barrier-free region, from 0; calls of a region are consecutive. Else -1 */
     int64_t chunk;          /* CALL: samples that a thread takes through the region at a time; equal in the whole region */
-    const mgpu_suspect *suspects; int suspect_count; /* CALL; not in the text */
+    const mgpu_nan_source *nan_sources; int nan_source_count; /* CALL; not in the text */
     uint32_t digest;        /* CALL: of what it computes from what; equal for all numbers of devices except one */
     int64_t elements;       /* CALL: it computes the part `own` of split values of so many elements; 0: of none */
-    mgpu_stretch own;
+    mgpu_range own;
     bool by_sample;         /* CALL: may be called for any samples, and accesses only these in buffers with samples */
 } mgpu_op;
 static inline mgpu_access *mgpu_access_of(const mgpu_op *op, int i) /* reads, then writes */
@@ -204,8 +204,8 @@ typedef struct mgpu_collective {
     const char *name;       /* "conv_1.weight": its first tensor */
     int *ops;               /* [device]: its member; -1: none */
     int64_t count; uint8_t dtype; /* of the whole value */
-    mgpu_parties parties;   /* the transfer, and what each member sends and receives */
-    uint8_t way;            /* MGPU_WAY_...: the implementation */
+    mgpu_participants participants;   /* the transfer, and what each member sends and receives */
+    uint8_t implementation;            /* MGPU_IMPLEMENTATION_...: the implementation */
     uint8_t lane;           /* of its members; not in the text */
     int text_line;
     const char *why;        /* for people; NULL: nothing */
@@ -308,7 +308,7 @@ typedef struct mgpu_later_set {
 } mgpu_later_set; /* a set that needs what mgpuc does not support yet */
 /* value: of the model, NaN if computed */
 typedef struct mgpu_setting { const char *name; double value; bool hidden; } mgpu_setting;
-typedef struct mgpu_told { const char *name, *text; bool param; } mgpu_told; /* a setting or param as compiled, for the log */
+typedef struct mgpu_setting_text { const char *name, *text; bool param; } mgpu_setting_text; /* a setting or param as compiled, for the log */
 /* ---- the course of a run */
 enum { MGPU_UNIT_NONE /* not given */, MGPU_UNIT_NEVER, MGPU_UNIT_STEPS, MGPU_UNIT_EPOCHS, MGPU_UNIT_SAMPLES, MGPU_UNIT_SECONDS,
        MGPU_UNIT_TIMES /* validations */ };
@@ -355,7 +355,7 @@ typedef struct mgpu_program {
     const mgpu_later_set *later;
     int later_count;                                   /* sets of the model that the program lacks */
     const mgpu_setting *settings;   int setting_count; /* settings of --set at run time */
-    const mgpu_told *told;          int told_count;
+    const mgpu_setting_text *told;          int told_count;
     mgpu_quantity validate, save, patience;
     int64_t keep;                      /* checkpoints; 0: not given */
     mgpu_watch best;

@@ -9,9 +9,9 @@
 
 #include "mgpu_transfers.h"
 
-typedef struct mgpu_turn { int from; bool adds; mgpu_stretch elements; } mgpu_turn; /* of member `from`; -1: none */
+typedef struct mgpu_round_step { int from; bool adds; mgpu_range elements; } mgpu_round_step; /* of member `from`; -1: none */
 
-static inline bool mgpu_way_has_rounds(int way) { return way >= MGPU_WAY_RING && way <= MGPU_WAY_DEVICE; }
+static inline bool mgpu_has_rounds(int implementation) { return implementation >= MGPU_IMPLEMENTATION_RING && implementation <= MGPU_IMPLEMENTATION_DEVICE; }
 
 /* Every member receives what all have sent, and sums it by itself: one-bit numbers (mgpu_bits.h) or moments (mgpu_moments.h). */
 static inline bool mgpu_gathers(int transfer) { return transfer == MGPU_TRANSFER_REDUCE_BITS || transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
@@ -23,11 +23,11 @@ static inline int64_t mgpu_gathered_bytes(int transfer, int64_t count, int64_t e
 }
 
 /* Returns the most bytes that a member adds at once in a transfer with elements of `each` bytes. */
-static inline int64_t mgpu_slice_bytes(const mgpu_parties *p, int64_t count, int64_t each, int members)
+static inline int64_t mgpu_slice_bytes(const mgpu_participants *p, int64_t count, int64_t each, int members)
 {
     int64_t most = 0;
     for (int d = 0; d < members && mgpu_transfer_row(p->transfer)->adds && !mgpu_gathers(p->transfer); d++) {
-        mgpu_stretch own = mgpu_received_by(p, count, d);
+        mgpu_range own = mgpu_received_by(p, count, d);
         int64_t bytes = (own.end - own.begin) * each / (p->transfer == MGPU_TRANSFER_REDUCE ? members : 1);
         most = bytes > most ? bytes : most;
     }
@@ -35,16 +35,16 @@ static inline int64_t mgpu_slice_bytes(const mgpu_parties *p, int64_t count, int
 }
 
 /* Returns the bytes outside the arenas for what all members send, where each one sums it. */
-static inline int64_t mgpu_codes_bytes(const mgpu_parties *p, int64_t count, int64_t each, int members)
+static inline int64_t mgpu_codes_bytes(const mgpu_participants *p, int64_t count, int64_t each, int members)
 {
     return mgpu_gathers(p->transfer) ? members * mgpu_gathered_bytes(p->transfer, count, each) : 0;
 }
 
 /* Returns the bytes outside the arenas for copies of what an implementation adds: a slice of each other member, or all of one at
  * a time. slice: bytes of the largest slice of all transfers that share this memory. */
-static inline int64_t mgpu_way_bytes(int way, int members, int64_t slice)
+static inline int64_t mgpu_implementation_bytes(int implementation, int members, int64_t slice)
 {
-    bool whole = way == MGPU_WAY_TREE || way == MGPU_WAY_DEVICE, takes = way == MGPU_WAY_COPY || mgpu_way_has_rounds(way);
+    bool whole = implementation == MGPU_IMPLEMENTATION_TREE || implementation == MGPU_IMPLEMENTATION_DEVICE, takes = implementation == MGPU_IMPLEMENTATION_COPY || mgpu_has_rounds(implementation);
     return takes ? (whole ? members : members - 1) * (slice + 192) : 0;
 }
 
@@ -56,28 +56,28 @@ static inline int mgpu_tree_height(int members)
     return height;
 }
 
-static inline int mgpu_round_count(int way, int members)
+static inline int mgpu_round_count(int implementation, int members)
 {
-    return way == MGPU_WAY_RING ? 2 * (members - 1) : way == MGPU_WAY_TREE ? 2 * mgpu_tree_height(members) : members;
+    return implementation == MGPU_IMPLEMENTATION_RING ? 2 * (members - 1) : implementation == MGPU_IMPLEMENTATION_TREE ? 2 * mgpu_tree_height(members) : members;
 }
 
 /* Returns piece `which` of `pieces`; pieces are multiples of `line` elements, except at the end. */
-static inline mgpu_stretch mgpu_piece_of(int64_t count, int pieces, int which, int64_t line)
+static inline mgpu_range mgpu_chunk_of(int64_t count, int pieces, int which, int64_t line)
 {
     int64_t each = ((count + pieces - 1) / pieces + line - 1) / line * line;
-    mgpu_stretch piece = {each * which < count ? each * which : count, each * (which + 1) < count ? each * (which + 1) : count};
+    mgpu_range piece = {each * which < count ? each * which : count, each * (which + 1) < count ? each * (which + 1) : count};
     return piece;
 }
 
-static inline mgpu_turn mgpu_round_of(int way, int members, int member, int round, int64_t count, int64_t line)
+static inline mgpu_round_step mgpu_round_of(int implementation, int members, int member, int round, int64_t count, int64_t line)
 {
-    mgpu_turn r = {-1, false, {0, count}};
-    if (way == MGPU_WAY_RING) {
+    mgpu_round_step r = {-1, false, {0, count}};
+    if (implementation == MGPU_IMPLEMENTATION_RING) {
         int piece = round < members - 1 ? member - 1 - round : member - (round - (members - 1));
         r.from = (member + members - 1) % members;
         r.adds = round < members - 1;
-        r.elements = mgpu_piece_of(count, members, (piece + 2 * members) % members, line);
-    } else if (way == MGPU_WAY_TREE) {
+        r.elements = mgpu_chunk_of(count, members, (piece + 2 * members) % members, line);
+    } else if (implementation == MGPU_IMPLEMENTATION_TREE) {
         int height = mgpu_tree_height(members);
         bool up = round < height;
         int reach = 1 << (up ? round : 2 * height - 1 - round);

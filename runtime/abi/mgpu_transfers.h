@@ -1,5 +1,5 @@
-/* mgpu_transfers.h: the table of transfers: every way in which values go from device to device, a row each. Nodes of graphs, verbs
- * and kinds of the schedule, the rules of the verifier and what the runtime does all follow from these rows.
+/* mgpu_transfers.h: the table of transfers: every kind of transfer by which values go from device to device, a row each. Nodes of
+ * graphs, verbs and kinds of the schedule, the rules of the verifier and what the runtime does all follow from these rows.
  *
  * X(NAME, "verb", "kind", from, to, adds, sends, receives, ends)
  *
@@ -16,9 +16,9 @@
  *   receives  those that it writes: WHOLE; OWN; OTHERS: all, but device `from` none; TARGET: device `to` all, the others none
  *   ends      which devices its attributes name: 0: none, 1: `from`, 2: `from` and `to`
  *
- * Every device of a plan is a member of each transfer, with as much as its row says, maybe nothing. A member has one buffer for the
- * whole value: it sends from its place there and receives at its place there. A split has parts[devices + 1]: device d has the
- * elements [parts[d], parts[d + 1]), any number of them, maybe none. */
+ * Every device of a plan is a member of each transfer, with as much as its row says, maybe nothing. A member has one buffer for
+ * the whole value: it sends from its place there and receives at its place there. A split has parts[devices + 1]: device d has
+ * the elements [parts[d], parts[d + 1]), any number of them, maybe none. */
 #ifndef MGPU_TRANSFERS_H
 #define MGPU_TRANSFERS_H
 
@@ -49,12 +49,12 @@ typedef struct mgpu_transfer {
 } mgpu_transfer;
 
 /* What each member of a transfer sends and receives. */
-typedef struct mgpu_parties {
+typedef struct mgpu_participants {
     uint8_t transfer;        /* MGPU_TRANSFER_... */
     int from, to;
     const int64_t *parts;    /* for rows with OWN; else NULL */
-} mgpu_parties;
-typedef struct mgpu_stretch { int64_t begin, end; } mgpu_stretch; /* elements of the whole value */
+} mgpu_participants;
+typedef struct mgpu_range { int64_t begin, end; } mgpu_range; /* elements of the whole value */
 
 static inline const mgpu_transfer *mgpu_transfer_row(int transfer)
 {
@@ -79,12 +79,12 @@ static inline bool mgpu_transfer_splits(int transfer)
     return row->sends == MGPU_SHARE_OWN || row->receives == MGPU_SHARE_OWN;
 }
 
-static inline mgpu_stretch mgpu_share_of(const mgpu_parties *p, int share, int64_t count, int member)
+static inline mgpu_range mgpu_share_of(const mgpu_participants *p, int share, int64_t count, int member)
 {
-    mgpu_stretch none = {0, 0}, whole = {0, count};
+    mgpu_range none = {0, 0}, whole = {0, count};
     switch (share) {
     case MGPU_SHARE_OWN: {
-        mgpu_stretch own = {p->parts[member], p->parts[member + 1]};
+        mgpu_range own = {p->parts[member], p->parts[member + 1]};
         return own;
     }
     case MGPU_SHARE_ROOT: return member == p->from ? whole : none;
@@ -94,12 +94,12 @@ static inline mgpu_stretch mgpu_share_of(const mgpu_parties *p, int share, int64
     }
 }
 
-static inline mgpu_stretch mgpu_sent_by(const mgpu_parties *p, int64_t count, int member)
+static inline mgpu_range mgpu_sent_by(const mgpu_participants *p, int64_t count, int member)
 {
     return mgpu_share_of(p, mgpu_transfer_row(p->transfer)->sends, count, member);
 }
 
-static inline mgpu_stretch mgpu_received_by(const mgpu_parties *p, int64_t count, int member)
+static inline mgpu_range mgpu_received_by(const mgpu_participants *p, int64_t count, int member)
 {
     return mgpu_share_of(p, mgpu_transfer_row(p->transfer)->receives, count, member);
 }
@@ -107,12 +107,12 @@ static inline mgpu_stretch mgpu_received_by(const mgpu_parties *p, int64_t count
 /* Implementations of a transfer (runtime/cuda/collective.c, runtime/host/reduce.c); AUTO: the run chooses. Those from RING on are
  * for all-reduces, in rounds; SERVER is HOST by another name, for plans with variables in host memory. ONE_SHOT: small ones, by a
  * single kernel on each GPU (mgpu_one_shot.h). */
-enum { MGPU_WAY_AUTO, MGPU_WAY_HOST, MGPU_WAY_COPY, MGPU_WAY_PEER, MGPU_WAY_NCCL, MGPU_WAY_RING, MGPU_WAY_TREE, MGPU_WAY_DEVICE, MGPU_WAY_SERVER, MGPU_WAY_ONE_SHOT, MGPU_WAYS };
-#define MGPU_WAY_NAMES {"auto", "host", "copy", "peer", "nccl", "ring", "tree", "device", "server", "one-shot"}
-static inline const char *mgpu_way_name(int way)
+enum { MGPU_IMPLEMENTATION_AUTO, MGPU_IMPLEMENTATION_HOST, MGPU_IMPLEMENTATION_COPY, MGPU_IMPLEMENTATION_PEER, MGPU_IMPLEMENTATION_NCCL, MGPU_IMPLEMENTATION_RING, MGPU_IMPLEMENTATION_TREE, MGPU_IMPLEMENTATION_DEVICE, MGPU_IMPLEMENTATION_SERVER, MGPU_IMPLEMENTATION_ONE_SHOT, MGPU_IMPLEMENTATIONS };
+#define MGPU_IMPLEMENTATION_NAMES {"auto", "host", "copy", "peer", "nccl", "ring", "tree", "device", "server", "one-shot"}
+static inline const char *mgpu_implementation_name(int implementation)
 {
-    static const char *const NAME[MGPU_WAYS] = MGPU_WAY_NAMES;
-    return NAME[way];
+    static const char *const NAME[MGPU_IMPLEMENTATIONS] = MGPU_IMPLEMENTATION_NAMES;
+    return NAME[implementation];
 }
 
 #endif

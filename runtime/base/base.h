@@ -49,7 +49,7 @@ char *mgpu_vformat(const char *pattern, va_list) MGPU_PRINTF(1, 0);
 const char *mgpu_grouped(int64_t n, char text[32]); /* 12,345 */
 const char *mgpu_kernel_name(const mgpu_program *, int kernel);
 /* Writes "; did you mean 'lr'?" to `text`, or "". */
-const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128]);
+const char *mgpu_did_you_mean(const char *word, const char *const *names, int count, char text[128]);
 char *mgpu_join_names(const char *const *names, int count); /* "lr, decay"; the caller frees */
 int mgpu_compare_doubles(const void *, const void *); /* for qsort */
 bool mgpu_ends_with(const char *text, const char *end);
@@ -81,7 +81,7 @@ void mgpu_counter_wait(Counter *, int64_t at_least);
 bool mgpu_counter_spin(const Counter *, int64_t at_least, int spins);    /* true if it is large enough within so many reads */
 void mgpu_counter_wait_spinning(Counter *, int64_t at_least, int spins); /* reads it so often before it sleeps */
 
-/* ---- doing.c: Sets what the calling thread does that may block from now on, a literal, or NULL. Returns the previous one. */
+/* ---- activity.c: Sets what the calling thread does that may block from now on, a literal, or NULL. Returns the previous one. */
 const char *mgpu_doing(const char *what);
 void mgpu_doing_with(const char *file); /* adds a file's name until the next mgpu_doing; ignored while that is NULL */
 /* Writes a line for each such thread, unless `to` is NULL. any: there is one. Returns a count of all changes. */
@@ -92,7 +92,7 @@ typedef struct CrashGuard CrashGuard;
 CrashGuard *mgpu_guard_begin(void (*say)(void *context, int signal), void *context);
 void mgpu_guard_end(CrashGuard *);
 /* A text that is truncated when it is full. The functions may be called by signal handlers. */
-typedef struct SafeText { char *text; size_t room, length; } SafeText;
+typedef struct SafeText { char *text; size_t capacity, length; } SafeText;
 void mgpu_add_text(SafeText *, const char *);
 void mgpu_add_number(SafeText *, int64_t);
 /* Prints PROGRAM, kind, where, what, the signal's name and `after`, and ends the program with status 3. */

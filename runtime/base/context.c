@@ -16,7 +16,7 @@ static _Thread_local struct {
     Context *context;
     jmp_buf *out; /* where longjmp goes */
     bool apart, releases;
-} own;
+} this_thread;
 
 void mgpu_context_open(Context *c)
 {
@@ -26,14 +26,14 @@ void mgpu_context_open(Context *c)
 
 void mgpu_context_close(Context *c) { pthread_mutex_destroy(&c->lock); }
 
-Context *mgpu_context(void) { return own.context; }
-Context *mgpu_context_noting(void) { return own.apart ? NULL : own.context; }
-void mgpu_context_none(void) { own.context = NULL; }
+Context *mgpu_context(void) { return this_thread.context; }
+Context *mgpu_context_noting(void) { return this_thread.apart ? NULL : this_thread.context; }
+void mgpu_context_none(void) { this_thread.context = NULL; }
 
 bool mgpu_context_apart(bool apart)
 {
-    bool before = own.apart;
-    own.apart = apart;
+    bool before = this_thread.apart;
+    this_thread.apart = apart;
     return before;
 }
 
@@ -43,29 +43,29 @@ bool mgpu_context_call(Context *c, void (*call)(void *argument), void *argument)
     jmp_buf out;
     if (atomic_load(&c->failed))
         return false;
-    own.context = c;
-    own.out = &out;
+    this_thread.context = c;
+    this_thread.out = &out;
     if (_setjmp(out) == 0)
         call(argument);
-    own.context = NULL;
-    own.out = NULL;
-    own.apart = false;
+    this_thread.context = NULL;
+    this_thread.out = NULL;
+    this_thread.apart = false;
     return !atomic_load(&c->failed);
 }
 
 void *mgpu_context_run(Context *c, void *(*run)(void *argument), void *argument)
 {
     jmp_buf out;
-    own.context = c;
-    own.out = &out;
+    this_thread.context = c;
+    this_thread.out = &out;
     return _setjmp(out) == 0 ? run(argument) : NULL;
 }
 
-static _Noreturn void leave(void) { longjmp(*own.out, 1); }
+static _Noreturn void leave(void) { longjmp(*this_thread.out, 1); }
 
 void mgpu_context_leave(void)
 {
-    if (own.context && atomic_load(&own.context->failed) && !own.releases)
+    if (this_thread.context && atomic_load(&this_thread.context->failed) && !this_thread.releases)
         leave();
 }
 
@@ -103,12 +103,12 @@ void mgpu_context_fail(const char *kind, const char *pattern, va_list arguments,
 
 void mgpu_sleep_begin(Sleeper *s, _Atomic uint32_t *word)
 {
-    Context *c = own.context;
+    Context *c = this_thread.context;
     if (!c)
         return;
     *s = (Sleeper){.word = word};
     pthread_mutex_lock(&c->lock);
-    if (atomic_load(&c->failed) && !own.releases) {
+    if (atomic_load(&c->failed) && !this_thread.releases) {
         pthread_mutex_unlock(&c->lock);
         leave();
     }
@@ -122,7 +122,7 @@ void mgpu_sleep_begin(Sleeper *s, _Atomic uint32_t *word)
 
 void mgpu_sleep_end(Sleeper *s)
 {
-    Context *c = own.context;
+    Context *c = this_thread.context;
     if (!c)
         return;
     pthread_mutex_lock(&c->lock);
@@ -134,7 +134,7 @@ void mgpu_sleep_end(Sleeper *s)
 }
 
 /* ---- resources that are not the system's */
-void mgpu_context_own(Release *r, void (*release)(void *), void *what)
+void mgpu_context_add(Release *r, void (*release)(void *), void *what)
 {
     Context *c = mgpu_context_noting();
     if (!c)
@@ -149,7 +149,7 @@ void mgpu_context_own(Release *r, void (*release)(void *), void *what)
 
 void mgpu_context_disown(Release *r)
 {
-    Context *c = own.context;
+    Context *c = this_thread.context;
     if (!c || !r->at)
         return;
     pthread_mutex_lock(&c->lock);
@@ -162,17 +162,17 @@ void mgpu_context_disown(Release *r)
 
 void mgpu_context_release(Context *c)
 {
-    own.context = c;
-    own.releases = true;
+    this_thread.context = c;
+    this_thread.releases = true;
     while (c->releases) {
         Release *r = c->releases;
         jmp_buf out;
-        own.out = &out;
+        this_thread.out = &out;
         mgpu_context_disown(r);
         if (_setjmp(out) == 0)
             r->release(r->what);
     }
-    own.context = NULL;
-    own.out = NULL;
-    own.releases = false;
+    this_thread.context = NULL;
+    this_thread.out = NULL;
+    this_thread.releases = false;
 }

@@ -41,7 +41,7 @@ void mgpu_sleep_end(Sleeper *);
 bool mgpu_context_apart(bool);
 Context *mgpu_context_noting(void);              /* the thread's context, if resources are tracked */
 /* Registers a function to call if an error leaks `what`. The Release is part of that object and is initialized to {0}. */
-void mgpu_context_own(Release *, void (*release)(void *), void *what);
+void mgpu_context_add(Release *, void (*release)(void *), void *what);
 void mgpu_context_disown(Release *);
 void mgpu_context_release(Context *);            /* calls the registered functions */
 #endif

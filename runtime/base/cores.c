@@ -14,12 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_CORES = 1 << 16, PATH_ROOM = 4096 };
+enum { MOST_CORES = 1 << 16, PATH_BYTES = 4096 };
 
 /* ---- control groups: the limit in cores, infinity if there is none */
 static double read_pair(const char *folder, const char *file, const char *second_file)
 {
-    char path[PATH_ROOM + 300], text[64] = "";
+    char path[PATH_BYTES + 300], text[64] = "";
     double period = 0;
     snprintf(path, sizeof path, "%s/%s", folder, file);
     FILE *f = fopen(path, "re");
@@ -48,7 +48,7 @@ static double read_pair(const char *folder, const char *file, const char *second
 /* Returns the smallest limit of the group `path` below `root` and of all groups that contain it. */
 static double limit_of(const char *root, const char *path, bool second_version)
 {
-    char folder[PATH_ROOM];
+    char folder[PATH_BYTES];
     double least = INFINITY;
     int length = snprintf(folder, sizeof folder, "%s%s", root, path);
     if (length < 0 || length >= (int)sizeof folder)
@@ -79,7 +79,7 @@ double mgpu_cgroup_limit(const char *root, const char *membership)
     FILE *f = fopen(membership, "re");
     if (!f)
         return INFINITY;
-    char line[PATH_ROOM], mount[PATH_ROOM];
+    char line[PATH_BYTES], mount[PATH_BYTES];
     double least = INFINITY;
     while (fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = 0;
@@ -108,15 +108,15 @@ int *mgpu_cores_allowed(int *count)
 {
     int *cores = NULL;
     *count = 0;
-    for (int room = 1024; room <= MOST_CORES; room *= 2) {
-        cpu_set_t *set = CPU_ALLOC((size_t)room);
-        size_t bytes = CPU_ALLOC_SIZE((size_t)room);
+    for (int capacity = 1024; capacity <= MOST_CORES; capacity *= 2) {
+        cpu_set_t *set = CPU_ALLOC((size_t)capacity);
+        size_t bytes = CPU_ALLOC_SIZE((size_t)capacity);
         if (!set)
             break;
         bool known = sched_getaffinity(0, bytes, set) == 0;
         if (known) {
             cores = mgpu_allocate((size_t)CPU_COUNT_S(bytes, set), sizeof *cores);
-            for (int i = 0; i < room; i++)
+            for (int i = 0; i < capacity; i++)
                 if (CPU_ISSET_S((size_t)i, bytes, set))
                     cores[(*count)++] = i;
         }
@@ -128,7 +128,7 @@ int *mgpu_cores_allowed(int *count)
     return cores;
 }
 
-int mgpu_cores_available(char *why, size_t room)
+int mgpu_cores_available(char *why, size_t capacity)
 {
     int allowed;
     free(mgpu_cores_allowed(&allowed));
@@ -138,13 +138,13 @@ int mgpu_cores_available(char *why, size_t room)
     double limit = mgpu_cgroup_limit("/sys/fs/cgroup", "/proc/self/cgroup");
     int cores = limit < allowed ? (int)ceil(limit - 1e-9) : allowed;
     cores = cores < 1 ? 1 : cores;
-    int length = snprintf(why, room, "%d", cores);
-    if (length > 0 && length < (int)room && cores < allowed)
-        snprintf(why + length, room - (size_t)length, " of %d cores (the control group allows %.4g)", allowed, limit);
-    else if (length > 0 && length < (int)room && allowed < online)
-        snprintf(why + length, room - (size_t)length, " of %ld cores (the affinity of the process)", online);
-    else if (length > 0 && length < (int)room)
-        snprintf(why + length, room - (size_t)length, " core%s", cores == 1 ? "" : "s");
+    int length = snprintf(why, capacity, "%d", cores);
+    if (length > 0 && length < (int)capacity && cores < allowed)
+        snprintf(why + length, capacity - (size_t)length, " of %d cores (the control group allows %.4g)", allowed, limit);
+    else if (length > 0 && length < (int)capacity && allowed < online)
+        snprintf(why + length, capacity - (size_t)length, " of %ld cores (the affinity of the process)", online);
+    else if (length > 0 && length < (int)capacity)
+        snprintf(why + length, capacity - (size_t)length, " core%s", cores == 1 ? "" : "s");
     return cores;
 }
 

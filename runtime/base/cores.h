@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 enum { MGPU_MOST_THREADS = 1024 };
-int mgpu_cores_available(char *why, size_t room); /* at least 1; why: "2 cores", "2 of 8 cores (...)" */
+int mgpu_cores_available(char *why, size_t capacity); /* at least 1; why: "2 cores", "2 of 8 cores (...)" */
 int *mgpu_cores_allowed(int *count);              /* the affinity of the process; the caller frees */
 /* Returns the CPU limit of the process's control groups in cores, or infinity. root: /sys/fs/cgroup, membership:
  * /proc/self/cgroup. */

@@ -59,7 +59,7 @@ void mgpu_guard_end(CrashGuard *guard)
 /* ---- the report */
 void mgpu_add_text(SafeText *t, const char *text)
 {
-    for (; *text && t->length + 1 < t->room; text++)
+    for (; *text && t->length + 1 < t->capacity; text++)
         t->text[t->length++] = *text;
     t->text[t->length] = 0;
 }
@@ -80,8 +80,8 @@ void mgpu_add_number(SafeText *t, int64_t number)
 
 _Noreturn void mgpu_end_crashed(const char *kind, const char *where, const char *what, int signal, const char *after)
 {
-    char room[1000];
-    SafeText t = {room, sizeof room, 0};
+    char capacity[1000];
+    SafeText t = {capacity, sizeof capacity, 0};
     mgpu_add_text(&t, isatty(STDERR_FILENO) ? "\r\033[K" : ""); /* overwrites the progress line */
     mgpu_add_text(&t, program_invocation_short_name);
     mgpu_add_text(&t, kind);

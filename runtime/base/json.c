@@ -13,30 +13,30 @@
 
 enum { DEEPEST = 64 };
 
-typedef struct Reader {
+typedef struct JsonReader {
     const char *begin, *at, *end;
     const char *error;
     Json *nodes; size_t node_count;
     char *characters;
     int depth;
-} Reader;
+} JsonReader;
 
-static Json *read_value(Reader *);
+static Json *read_value(JsonReader *);
 
-static void skip_blanks(Reader *r)
+static void skip_blanks(JsonReader *r)
 {
     while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r'))
         r->at++;
 }
 
-static bool fail(Reader *r, const char *error)
+static bool fail(JsonReader *r, const char *error)
 {
     if (!r->error)
         r->error = mgpu_format("%s (byte %lld)", error, (long long)(r->at - r->begin));
     return false;
 }
 
-static bool take(Reader *r, char c)
+static bool take(JsonReader *r, char c)
 {
     skip_blanks(r);
     if (r->at >= r->end || *r->at != c)
@@ -45,7 +45,7 @@ static bool take(Reader *r, char c)
     return true;
 }
 
-static bool read_hex(Reader *r, unsigned *code)
+static bool read_hex(JsonReader *r, unsigned *code)
 {
     *code = 0;
     for (int i = 0; i < 4; i++, r->at++) {
@@ -58,12 +58,12 @@ static bool read_hex(Reader *r, unsigned *code)
     return true;
 }
 
-static void put(Reader *r, unsigned c)
+static void put(JsonReader *r, unsigned c)
 {
     *r->characters++ = (char)c;
 }
 
-static void put_utf8(Reader *r, unsigned c)
+static void put_utf8(JsonReader *r, unsigned c)
 {
     if (c < 0x80) {
         put(r, c);
@@ -82,7 +82,7 @@ static void put_utf8(Reader *r, unsigned c)
     }
 }
 
-static bool read_escape(Reader *r)
+static bool read_escape(JsonReader *r)
 {
     static const char NAMES[] = "\"\\/bfnrt", VALUES[] = "\"\\/\b\f\n\r\t";
     char c = r->at < r->end ? *r->at++ : 0;
@@ -113,7 +113,7 @@ static bool read_escape(Reader *r)
     return true;
 }
 
-static const char *read_text(Reader *r)
+static const char *read_text(JsonReader *r)
 {
     if (!take(r, '"')) {
         fail(r, "a text in quotes is missing");
@@ -140,7 +140,7 @@ static const char *read_text(Reader *r)
     return text;
 }
 
-static size_t digits(Reader *r)
+static size_t digits(JsonReader *r)
 {
     const char *begin = r->at;
     while (r->at < r->end && *r->at >= '0' && *r->at <= '9')
@@ -148,7 +148,7 @@ static size_t digits(Reader *r)
     return (size_t)(r->at - begin);
 }
 
-static bool read_number(Reader *r, Json *value)
+static bool read_number(JsonReader *r, Json *value)
 {
     const char *begin = r->at;
     if (*r->at == '-')
@@ -178,7 +178,7 @@ static bool read_number(Reader *r, Json *value)
     return true;
 }
 
-static bool read_members(Reader *r, Json *value, char close)
+static bool read_members(JsonReader *r, Json *value, char close)
 {
     value->kind = close == '}' ? JSON_OBJECT : JSON_LIST;
     Json **link = &value->first;
@@ -203,7 +203,7 @@ static bool read_members(Reader *r, Json *value, char close)
     return take(r, close) || fail(r, "a comma or the closing bracket is missing");
 }
 
-static bool read_word(Reader *r, Json *value)
+static bool read_word(JsonReader *r, Json *value)
 {
     static const struct { const char *word; JsonKind kind; } WORDS[] = {{"null", JSON_NULL}, {"false", JSON_FALSE}, {"true", JSON_TRUE}};
     for (int i = 0; i < MGPU_COUNT(WORDS); i++) {
@@ -217,7 +217,7 @@ static bool read_word(Reader *r, Json *value)
     return fail(r, "a value is missing");
 }
 
-static Json *read_value(Reader *r)
+static Json *read_value(JsonReader *r)
 {
     skip_blanks(r);
     if (r->at >= r->end) {
@@ -249,7 +249,7 @@ static size_t most_values(const char *text, size_t length)
 Json *mgpu_json_read(const char *text, size_t length, const char **error)
 {
     size_t nodes = most_values(text, length);
-    Reader r = {.begin = text, .at = text, .end = text + length};
+    JsonReader r = {.begin = text, .at = text, .end = text + length};
     r.nodes = mgpu_allocate(nodes * sizeof(Json) + 2 * length + 2, 1); /* a number of one digit takes two characters */
     r.characters = (char *)(r.nodes + nodes);
     Json *value = read_value(&r);

@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-Options mgpu_default_options(const mgpu_program *p, const char *program)
+RunOptions mgpu_default_options(const mgpu_program *p, const char *program)
 {
-    Options o = {.command = COMMAND_TRAIN,
+    RunOptions o = {.command = COMMAND_TRAIN,
                  .program = program,
                  .epochs = -1,
                  .steps = -1,

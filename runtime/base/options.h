@@ -9,7 +9,7 @@ typedef enum CommandKind { COMMAND_TRAIN, COMMAND_EVAL, COMMAND_PREDICT, COMMAND
 typedef enum WeightsChoice { WEIGHTS_USUAL, WEIGHTS_BEST, WEIGHTS_LAST } WeightsChoice; /* USUAL: best, if `best` is set */
 enum { MGPU_STALL_S = 120 }; /* without --stall */
 
-typedef struct Options {
+typedef struct RunOptions {
     CommandKind command;
     const char *program;                     /* its name, without folders */
     const char *data, *init, *save, *resume, *log, *output, *devices, *measure, *trace, *trace_steps, *tensorboard, *batches;
@@ -18,7 +18,7 @@ typedef struct Options {
     struct Hang *hang;                       /* engine/hang.c; NULL: hangs are not looked for */
     uint64_t seed;
     int threads;                             /* compute threads of all devices; default: all cores that may be used */
-    bool here; /* a single host device executes steps on the thread that posts them: engine/here.c */
+    bool here; /* a single host device executes steps on the thread that posts them: engine/single_host.c */
     bool seed_given, threads_given, ignore_eos, shuffle, evaluate, write, overwrite, json, profile, tune, weak, strong;
     WeightsChoice weights;
     int64_t samples;                         /* predict; -1: not given */
@@ -41,14 +41,14 @@ typedef struct Options {
     const char **operands; int operand_count;/* after the command */
     const char *phase, *op, *layer, *at, *device; /* schedule: what is shown; NULL: not given */
     bool full, page, timeline;               /* schedule */
-    const char **kept; int kept_count;       /* options that --resume repeats: "--epochs 30", "--set lr=0.05", "--no-shuffle" */
-    int again;                               /* how many of these, the first ones, come from the resumed run */
+    const char **repeated; int repeated_count;       /* options that --resume repeats: "--epochs 30", "--set lr=0.05", "--no-shuffle" */
+    int from_resumed;                               /* how many of these, the first ones, come from the resumed run */
     int argc; char **argv;                   /* the whole command line */
     double began;                            /* when main began, mgpu_seconds */
     struct OpenPlans *plans;                 /* that have been unpacked: runtime/run/plans.c */
     struct mgpu_processes *processes;        /* runtime/engine/processes.h; NULL: one process */
-} Options;
+} RunOptions;
 
 /* program: its name. What is derived from other options, such as threads, is 0. */
-Options mgpu_default_options(const mgpu_program *, const char *program);
+RunOptions mgpu_default_options(const mgpu_program *, const char *program);
 #endif

@@ -23,7 +23,7 @@ void mgpu_wrong(const mgpu_reader *r, const char *pattern, ...)
 /* ---- memory */
 struct mgpu_block {
     struct mgpu_block *before;
-    size_t used, room;
+    size_t used, capacity;
     _Alignas(16) char bytes[];
 };
 
@@ -32,10 +32,10 @@ void *mgpu_take_memory(void *blocks, size_t bytes)
     enum { BLOCK = 1 << 16 };
     mgpu_block **last = blocks;
     bytes = (bytes + 15) & ~(size_t)15;
-    if (!*last || (*last)->room - (*last)->used < bytes) {
-        size_t room = bytes > BLOCK ? bytes : BLOCK;
-        mgpu_block *block = mgpu_allocate(1, sizeof *block + room);
-        *block = (mgpu_block){*last, 0, room};
+    if (!*last || (*last)->capacity - (*last)->used < bytes) {
+        size_t capacity = bytes > BLOCK ? bytes : BLOCK;
+        mgpu_block *block = mgpu_allocate(1, sizeof *block + capacity);
+        *block = (mgpu_block){*last, 0, capacity};
         *last = block;
     }
     (*last)->used += bytes;
@@ -187,8 +187,8 @@ const char *mgpu_plain_name(const mgpu_reader *r, const char *name)
 
 static const char *read_quoted(mgpu_reader *r)
 {
-    size_t room = strcspn(r->at, "\n"), length = 0;
-    char *text = r->allocate(r->memory, room + 1);
+    size_t capacity = strcspn(r->at, "\n"), length = 0;
+    char *text = r->allocate(r->memory, capacity + 1);
     for (r->at++; *r->at != '"'; r->at++) {
         char c = *r->at;
         if (!c || c == '\n')
@@ -293,7 +293,7 @@ int mgpu_read_choice(mgpu_reader *r, const char *what, const char *const *names,
             return i;
     mgpu_reader start = *r;
     const char *word = mgpu_read_name(r, what);
-    mgpu_wrong(&start, "'%s' is not %s%s", word, what, mgpu_near_miss(word, names, count, near));
+    mgpu_wrong(&start, "'%s' is not %s%s", word, what, mgpu_did_you_mean(word, names, count, near));
 }
 
 int mgpu_read_type(mgpu_reader *r)

@@ -6,9 +6,9 @@
 
 enum { BLOCK = 2048 };
 
-typedef struct Block { Span spans[BLOCK]; } Block;
+typedef struct SpanBlock { Span spans[BLOCK]; } SpanBlock;
 struct SpanLog {
-    Block **blocks;
+    SpanBlock **blocks;
     int64_t count;
 };
 
@@ -28,7 +28,7 @@ void mgpu_spans_add(SpanLog *l, const Span *s)
     int64_t block = l->count / BLOCK;
     if (l->count % BLOCK == 0) {
         l->blocks = mgpu_resize(l->blocks, (size_t)(block + 1) * sizeof *l->blocks);
-        l->blocks[block] = mgpu_allocate(1, sizeof(Block));
+        l->blocks[block] = mgpu_allocate(1, sizeof(SpanBlock));
     }
     l->blocks[block]->spans[l->count++ % BLOCK] = *s;
 }

@@ -1,7 +1,7 @@
 /* support.c: errors, memory, text, near misses and time. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
-#include "runtime/base/near.h"
+#include "runtime/base/spelling.h"
 #include "runtime/base/terminal.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static struct {
     const char *name;
     bool silent;
     void (*leave)(int status);
-    char **said; int said_count; /* lines of mgpu_say_once */
+    char **messages; int message_count; /* lines of mgpu_say_once */
 } self;
 
 void mgpu_speak_as(const char *speaker, bool speaks, void (*leave)(int status))
@@ -93,12 +93,12 @@ void mgpu_say_once(const char *pattern, ...)
     if (vasprintf(&line, pattern, arguments) < 0)
         mgpu_fail(MGPU_MACHINE_FAILED, "out of memory");
     va_end(arguments);
-    for (int i = 0; i < self.said_count; i++)
-        if (strcmp(self.said[i], line) == 0) {
+    for (int i = 0; i < self.message_count; i++)
+        if (strcmp(self.messages[i], line) == 0) {
             free(line);
             return;
         }
-    MGPU_PUSH(self.said, self.said_count, line);
+    MGPU_PUSH(self.messages, self.message_count, line);
     mgpu_say("%s", line);
 }
 
@@ -289,7 +289,7 @@ const char *mgpu_grouped(int64_t n, char text[32])
     return text;
 }
 
-const char *mgpu_near_miss(const char *word, const char *const *names, int count, char text[128])
+const char *mgpu_did_you_mean(const char *word, const char *const *names, int count, char text[128])
 {
     const char *best = mgpu_nearest(word, names, count);
     text[0] = 0;

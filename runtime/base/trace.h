@@ -40,7 +40,7 @@ void mgpu_trace_end(FILE *);
 int mgpu_trace_lane_track(int lane);          /* MGPU_COMP ... -> TRACK_COMP ... */
 
 /* ---- spans.c: what a thread did. One thread appends to a log; readers synchronize with it by other means. */
-typedef enum SpanKind { SPAN_OP, SPAN_WAIT /* for `op` of its device */, SPAN_MEET /* for other devices, in `op` */, SPAN_TEXT } SpanKind;
+typedef enum SpanKind { SPAN_OP, SPAN_WAIT /* for `op` of its device */, SPAN_BARRIER /* for other devices, in `op` */, SPAN_TEXT } SpanKind;
 typedef struct Span {
     double begin, end;                        /* mgpu_seconds */
     int64_t number, step;                     /* number: of the engine's step; step: of training, as the log counts them */

@@ -7,16 +7,16 @@
 
 /* Errors of an operation issued earlier, or of the GPU in the meantime: those for which cuda.h says that the process cannot
  * continue, that the context is unusable, that an error was uncorrectable, or nothing (tests/declarations.test). */
-static const CUresult LATE[] = {
+static const CUresult ASYNC_ERRORS[] = {
     CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_CONTAINED, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_TIMEOUT,
     CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
     CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_TENSOR_MEMORY_LEAK,
     CUDA_ERROR_MPS_CLIENT_TERMINATED, CUDA_ERROR_EXTERNAL_DEVICE, CUDA_ERROR_UNKNOWN};
 
-static bool is_late(CUresult r)
+static bool is_async_error(CUresult r)
 {
-    for (int i = 0; i < MGPU_COUNT(LATE); i++)
-        if (LATE[i] == r)
+    for (int i = 0; i < MGPU_COUNT(ASYNC_ERRORS); i++)
+        if (ASYNC_ERRORS[i] == r)
             return true;
     return false;
 }
@@ -30,22 +30,22 @@ static bool waits_for_each(void)
 /* If each operation is waited for, a device executes one at a time, and only the thread that issued it reports its failure. Other
  * threads get the error, too; they wait until that operation is over, which never happens. (Devices that share a GPU fail
  * together.) */
-static _Thread_local const CudaDevice *alone_on;
+static _Thread_local const CudaDevice *serialized_on;
 
-void mgpu_cuda_alone_on(const CudaDevice *d)
+void mgpu_cuda_serialize_on(const CudaDevice *d)
 {
-    alone_on = d;
+    serialized_on = d;
 }
 
 const char *mgpu_cuda_error_text(const CudaDevice *d, CUresult r, const char *call, char text[400])
 {
     char error[200];
-    bool late = is_late(r), each = waits_for_each(), own = alone_on == d;
+    bool late = is_async_error(r), each = waits_for_each(), own = serialized_on == d;
     mgpu_cuda_error(d->cuda, r, error);
     if (late && !each)
-        d->fail_late(d->owner, error, call);
+        d->fail_async(d->owner, error, call);
     if (late && each && !own)
-        pthread_mutex_lock(d->alone);
+        pthread_mutex_lock(d->serial_lock);
     if (late && each && own)
         snprintf(text, 400, "it failed: %s", error);
     else

@@ -29,8 +29,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUM_THREADS = 256, SUM_BLOCKS = 64 /* at most: they run concurrently with the backward pass */ };
-int mgpu_sum_function(uint8_t dtype)
+enum { ADD_THREADS = 256, ADD_BLOCKS = 64 /* at most: they run concurrently with the backward pass */ };
+int mgpu_add_function(uint8_t dtype)
 {
     switch (dtype) {
     case MGPU_F32: return 0;
@@ -48,7 +48,7 @@ int mgpu_sum_function(uint8_t dtype)
     }
 }
 
-bool mgpu_cuda_adds(uint8_t dtype) { return mgpu_sum_function(dtype) >= 0; }
+bool mgpu_cuda_adds(uint8_t dtype) { return mgpu_add_function(dtype) >= 0; }
 
 static CUdeviceptr address_of(const Operand *o, int64_t element)
 {
@@ -63,10 +63,10 @@ static int ranges_of(const Operand *o, int64_t begin, int64_t end, CudaRange *ra
     return 2;
 }
 
-void mgpu_cuda_declare_share(const CudaCollective *c, int member, const Operand *o)
+void mgpu_cuda_declare_ranges(const CudaCollective *c, int member, const Operand *o)
 {
     CudaRange range[4];
-    mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, member), received = mgpu_received_by(&o->parties, o->count, member);
+    mgpu_range sent = mgpu_sent_by(&o->participants, o->count, member), received = mgpu_received_by(&o->participants, o->count, member);
     ranges_of(o, sent.begin, sent.end, range);
     ranges_of(o, received.begin, received.end, range + 2);
     range[1] = range[3];
@@ -91,10 +91,10 @@ static void *staged(const CudaCollective *c, int member, const Operand *o, int64
 }
 
 /* ---- by kernels */
-void mgpu_cuda_launch_sum(const CudaCollective *c, int member, uint8_t dtype, const mgpu_members *m, int64_t begin, int64_t end)
+void mgpu_cuda_launch_add(const CudaCollective *c, int member, uint8_t dtype, const mgpu_members *m, int64_t begin, int64_t end)
 {
     CudaDevice *d = c->devices[member];
-    int64_t packs = (end - begin) * mgpu_dtype_bytes(dtype) / 16, blocks = (packs + SUM_THREADS - 1) / SUM_THREADS;
+    int64_t packs = (end - begin) * mgpu_dtype_bytes(dtype) / 16, blocks = (packs + ADD_THREADS - 1) / ADD_THREADS;
     mgpu_members copy = *m;
     int64_t before = begin * mgpu_dtype_bytes(dtype);
     if (before % 16) /* kernels load 16 bytes at a time from element `begin` on, so their pointers start there */
@@ -105,26 +105,26 @@ void mgpu_cuda_launch_sum(const CudaCollective *c, int member, uint8_t dtype, co
     end -= before % 16 ? begin : 0;
     begin -= before % 16 ? begin : 0;
     void *parameters[] = {&copy, &begin, &end};
-    blocks = blocks < 1 ? 1 : blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS;
+    blocks = blocks < 1 ? 1 : blocks < ADD_BLOCKS ? blocks : ADD_BLOCKS;
     mgpu_cuda_check(d, c->lane,
-                    d->cuda->launch_kernel(c->sum[member][mgpu_sum_function(dtype)], (unsigned)blocks, 1, 1, SUM_THREADS, 1, 1, 0,
+                    d->cuda->launch_kernel(c->add_function[member][mgpu_add_function(dtype)], (unsigned)blocks, 1, 1, ADD_THREADS, 1, 1, 0,
                                            d->stream[c->lane], parameters, NULL),
                     "cuLaunchKernel of a sum over devices");
 }
 
-static SumSlice elements(const Operand *o, int64_t begin, int64_t end)
+static AddedSlice elements(const Operand *o, int64_t begin, int64_t end)
 {
-    return (SumSlice){begin, end, (size_t)((end - begin) * mgpu_dtype_bytes(o->dtype))};
+    return (AddedSlice){begin, end, (size_t)((end - begin) * mgpu_dtype_bytes(o->dtype))};
 }
 
-static bool shares_sums(const Operand *o) { return o->parties.transfer == MGPU_TRANSFER_REDUCE; }
+static bool adds_in_place(const Operand *o) { return o->participants.transfer == MGPU_TRANSFER_REDUCE; }
 
 /* Returns the elements that the member sums. */
-static SumSlice slice_of(const CudaCollective *c, int member, const Operand *o)
+static AddedSlice slice_of(const CudaCollective *c, int member, const Operand *o)
 {
     int64_t size = mgpu_dtype_bytes(o->dtype), line = 64 / size;
-    mgpu_stretch own = mgpu_received_by(&o->parties, o->count, member);
-    if (!shares_sums(o))
+    mgpu_range own = mgpu_received_by(&o->participants, o->count, member);
+    if (!adds_in_place(o))
         return elements(o, own.begin, own.end);
     int64_t each = ((o->count + c->members - 1) / c->members + line - 1) / line * line;
     int64_t begin = each * member < o->count ? each * member : o->count;
@@ -132,27 +132,27 @@ static SumSlice slice_of(const CudaCollective *c, int member, const Operand *o)
 }
 
 /* Returns what member `to` needs of the value of member `from`. */
-static SumSlice needed_by(const CudaCollective *c, int from, int to, const Operand *o)
+static AddedSlice needed_by(const CudaCollective *c, int from, int to, const Operand *o)
 {
-    if (mgpu_transfer_row(o->parties.transfer)->adds)
+    if (mgpu_transfer_row(o->participants.transfer)->adds)
         return slice_of(c, to, o);
-    mgpu_stretch moved = mgpu_moved(o, from, to);
+    mgpu_range moved = mgpu_moved(o, from, to);
     return elements(o, moved.begin, moved.end);
 }
 
-static void add_by_peers(CudaCollective *c, int member, const SumSlice *s)
+static void add_by_peers(CudaCollective *c, int member, const AddedSlice *s)
 {
     const Operand *o = &c->operand[member];
-    mgpu_members m = {.from_count = c->members, .to_count = shares_sums(o) ? c->members : 1};
+    mgpu_members m = {.from_count = c->members, .to_count = adds_in_place(o) ? c->members : 1};
     CudaRange range[2 * MGPU_MOST_MEMBERS];
     int ranges = 0;
     for (int d = 0; d < c->members; d++) {
         m.from[d] = c->operand[d].data;
-        m.to[d] = shares_sums(o) ? c->operand[d].data : d ? NULL : o->data;
+        m.to[d] = adds_in_place(o) ? c->operand[d].data : d ? NULL : o->data;
         ranges += ranges_of(&c->operand[d], s->begin, s->end, range + ranges);
     }
     mgpu_cuda_declare(c->devices[member], c->lane, o->name, range, ranges);
-    mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
+    mgpu_cuda_launch_add(c, member, o->dtype, &m, s->begin, s->end);
 }
 
 /* ---- by copies */
@@ -167,7 +167,7 @@ static void copy_between(CudaCollective *c, int member, CUdeviceptr to, int to_m
         mgpu_cuda_check(d, c->lane, d->cuda->memcpy_peer_async(to, there, from, here, bytes, stream), "cuMemcpyPeerAsync");
 }
 
-static void add_copies(CudaCollective *c, int member, const SumSlice *s)
+static void add_copies(CudaCollective *c, int member, const AddedSlice *s)
 {
     const Operand *o = &c->operand[member];
     mgpu_members m = {.from_count = c->members, .to_count = 1};
@@ -189,8 +189,8 @@ static void add_copies(CudaCollective *c, int member, const SumSlice *s)
         m.from[d] = (const void *)(uintptr_t)(at - (CUdeviceptr)(s->begin * mgpu_dtype_bytes(o->dtype)));
         at += (s->bytes + 63) / 64 * 64;
     }
-    mgpu_cuda_launch_sum(c, member, o->dtype, &m, s->begin, s->end);
-    for (int d = 0; d < c->members && shares_sums(o); d++)
+    mgpu_cuda_launch_add(c, member, o->dtype, &m, s->begin, s->end);
+    for (int d = 0; d < c->members && adds_in_place(o); d++)
         if (d != member)
             copy_between(c, member, address_of(&c->operand[d], s->begin), d, address_of(o, s->begin), member, s->bytes);
 }
@@ -202,7 +202,7 @@ static void fetch_values(CudaCollective *c, int member)
     CudaRange range[2 * MGPU_MOST_MEMBERS];
     int ranges = 0;
     for (int d = 0; d < c->members; d++) {
-        SumSlice s = needed_by(c, d, member, o);
+        AddedSlice s = needed_by(c, d, member, o);
         if (d == member || s.bytes == 0)
             continue;
         range[ranges++] = (CudaRange){address_of(&c->operand[d], s.begin), address_of(&c->operand[d], s.end), false, c->operand[d].buffer};
@@ -210,7 +210,7 @@ static void fetch_values(CudaCollective *c, int member)
     }
     mgpu_cuda_declare(c->devices[member], c->lane, o->name, range, ranges);
     for (int d = 0; d < c->members; d++) {
-        SumSlice s = needed_by(c, d, member, o);
+        AddedSlice s = needed_by(c, d, member, o);
         if (d == member || s.bytes == 0)
             continue;
         copy_between(c, member, address_of(o, s.begin), member, address_of(&c->operand[d], s.begin), d, s.bytes);
@@ -221,24 +221,24 @@ static void fetch_values(CudaCollective *c, int member)
  * the others wait for this one, so two events alternate. With only one event, they would wait for the later recording and
  * everything before it. That could be a transfer by NCCL, where threads do not synchronize and which would wait for them: a
  * deadlock. */
-static void meet_on_gpus(CudaCollective *c, int member)
+static void synchronize_gpus(CudaCollective *c, int member)
 {
     CudaDevice *d = c->devices[member];
     CUstream stream = d->stream[c->lane];
-    CUevent *events = c->met[c->meetings[member]++ % 2];
+    CUevent *events = c->arrival_events[c->barriers[member]++ % 2];
     mgpu_cuda_check(d, c->lane, d->cuda->event_record(events[member], stream), "cuEventRecord");
-    mgpu_meet(c->reduction);
+    mgpu_wait_for_members(c->reduction);
     for (int other = 0; other < c->members; other++)
         if (other != member)
             mgpu_cuda_check(d, c->lane, d->cuda->stream_wait_event(stream, events[other], CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
 }
 
 /* Waits until all members have arrived; returns false if they disagree about what is exchanged. */
-static bool meet_agreed(CudaCollective *c, int member, const Operand *o)
+static bool synchronize_and_compare(CudaCollective *c, int member, const Operand *o)
 {
     c->operand[member] = *o;
     mgpu_cuda_enter(c->devices[member], c->lane);
-    meet_on_gpus(c, member);
+    synchronize_gpus(c, member);
     for (int d = 0; d < c->members; d++)
         if (!mgpu_operands_agree(&c->operand[d], o, c->members))
             return false;
@@ -248,29 +248,29 @@ static bool meet_agreed(CudaCollective *c, int member, const Operand *o)
 /* ---- through the host Members copy what they send to page-locked memory, where functions of the host add or move it. Such a
  * function calls nothing of CUDA and waits for nothing, since a driver may run them one after the other: the streams synchronize
  * between them. */
-typedef struct HostPart { int members, member, part; int64_t parts[MGPU_MOST_MEMBERS + 1]; Operand operands[MGPU_MOST_MEMBERS]; } HostPart;
+typedef struct HostRound { int members, member, part; int64_t parts[MGPU_MOST_MEMBERS + 1]; Operand operands[MGPU_MOST_MEMBERS]; } HostRound;
 
-static void take_part(void *context)
+static void execute_round(void *context)
 {
-    HostPart *p = context;
-    mgpu_exchange_part(p->operands, p->members, p->member, p->part);
+    HostRound *p = context;
+    mgpu_exchange_round(p->operands, p->members, p->member, p->part);
     free(p);
 }
 
 /* Declares accesses to page-locked memory: what the member takes from each other member, and where it writes that or the sum: to
  * its own, or to that of all members. */
-static void declare_part(const CudaCollective *c, const HostPart *p)
+static void declare_round(const CudaCollective *c, const HostRound *p)
 {
     const Operand *own = &p->operands[p->member];
-    bool rounds = mgpu_exchange_parts(own, p->members) > 1, shared = shares_sums(own) && !rounds;
+    bool rounds = mgpu_exchange_rounds(own, p->members) > 1, shared = adds_in_place(own) && !rounds;
     CudaRange range[3 * MGPU_MOST_MEMBERS];
     int ranges = 0;
-    mgpu_turn round = {.from = -1};
+    mgpu_round_step round = {.from = -1};
     if (rounds)
-        round = mgpu_round_of(own->way, p->members, p->member, p->part, own->count, 64 / mgpu_dtype_bytes(own->dtype));
+        round = mgpu_round_of(own->implementation, p->members, p->member, p->part, own->count, 64 / mgpu_dtype_bytes(own->dtype));
     for (int d = 0; d < p->members; d++) {
-        bool takes = rounds ? d == round.from : d != p->member || mgpu_transfer_row(own->parties.transfer)->adds;
-        SumSlice s = rounds ? elements(own, round.elements.begin, round.elements.end) : needed_by(c, d, p->member, own);
+        bool takes = rounds ? d == round.from : d != p->member || mgpu_transfer_row(own->participants.transfer)->adds;
+        AddedSlice s = rounds ? elements(own, round.elements.begin, round.elements.end) : needed_by(c, d, p->member, own);
         if (!takes || !s.bytes)
             continue;
         const Operand *from = &p->operands[d], *to = shared ? from : own;
@@ -281,38 +281,38 @@ static void declare_part(const CudaCollective *c, const HostPart *p)
     mgpu_cuda_declare(c->devices[p->member], c->lane, own->name, range, ranges);
 }
 
-static void launch_part(const CudaCollective *c, int member, int part)
+static void launch_round(const CudaCollective *c, int member, int part)
 {
     const CudaDevice *d = c->devices[member];
-    HostPart *p = mgpu_allocate(1, sizeof *p);
-    *p = (HostPart){.members = c->members, .member = member, .part = part};
-    if (c->operand[member].parties.parts)
-        memcpy(p->parts, c->operand[member].parties.parts, ((size_t)c->members + 1) * sizeof *p->parts);
+    HostRound *p = mgpu_allocate(1, sizeof *p);
+    *p = (HostRound){.members = c->members, .member = member, .part = part};
+    if (c->operand[member].participants.parts)
+        memcpy(p->parts, c->operand[member].participants.parts, ((size_t)c->members + 1) * sizeof *p->parts);
     for (int m = 0; m < c->members; m++) {
         p->operands[m] = c->operand[m];
         p->operands[m].data = c->memory[m];
-        p->operands[m].parties.parts = c->operand[member].parties.parts ? p->parts : NULL;
+        p->operands[m].participants.parts = c->operand[member].participants.parts ? p->parts : NULL;
     }
-    declare_part(c, p);
-    mgpu_cuda_check(d, c->lane, d->cuda->launch_host_func(d->stream[c->lane], take_part, p), "cuLaunchHostFunc");
+    declare_round(c, p);
+    mgpu_cuda_check(d, c->lane, d->cuda->launch_host_func(d->stream[c->lane], execute_round, p), "cuLaunchHostFunc");
 }
 
 static bool exchange_through_host(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
-    mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, member), received = mgpu_received_by(&o->parties, o->count, member);
-    SumSlice out = elements(o, sent.begin, sent.end), in = elements(o, received.begin, received.end);
+    mgpu_range sent = mgpu_sent_by(&o->participants, o->count, member), received = mgpu_received_by(&o->participants, o->count, member);
+    AddedSlice out = elements(o, sent.begin, sent.end), in = elements(o, received.begin, received.end);
     mgpu_cuda_enter(c->devices[member], c->lane);
-    mgpu_cuda_declare_share(c, member, o);
+    mgpu_cuda_declare_ranges(c, member, o);
     if (out.bytes > 0)
         to_host(c, member, staged(c, member, o, out.begin), address_of(o, out.begin), out.bytes);
-    if (!meet_agreed(c, member, o))
+    if (!synchronize_and_compare(c, member, o))
         return false;
-    for (int part = 0; part < mgpu_exchange_parts(o, c->members); part++) {
-        launch_part(c, member, part);
-        meet_on_gpus(c, member);
+    for (int part = 0; part < mgpu_exchange_rounds(o, c->members); part++) {
+        launch_round(c, member, part);
+        synchronize_gpus(c, member);
     }
-    mgpu_cuda_declare_share(c, member, o);
+    mgpu_cuda_declare_ranges(c, member, o);
     if (in.bytes > 0)
         from_host(c, member, address_of(o, in.begin), staged(c, member, o, in.begin), in.bytes);
     return true;
@@ -321,31 +321,31 @@ static bool exchange_through_host(Collective *base, int member, const Operand *o
 /* Sums that are too large for one-shot, or of another kind, are made as by peer. */
 static bool by_peers(const CudaCollective *c, const Operand *o)
 {
-    return c->made[o->way] == MGPU_WAY_PEER || c->made[o->way] == MGPU_WAY_ONE_SHOT;
+    return c->made[o->implementation] == MGPU_IMPLEMENTATION_PEER || c->made[o->implementation] == MGPU_IMPLEMENTATION_ONE_SHOT;
 }
 
 static bool exchange_on_gpus(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
-    bool adds = mgpu_transfer_row(o->parties.transfer)->adds;
+    bool adds = mgpu_transfer_row(o->participants.transfer)->adds;
     if (adds && !mgpu_cuda_adds(o->dtype))
         return exchange_through_host(base, member, o);
-    if (!meet_agreed(c, member, o))
+    if (!synchronize_and_compare(c, member, o))
         return false;
-    SumSlice s = slice_of(c, member, o);
+    AddedSlice s = slice_of(c, member, o);
     if (!adds)
         fetch_values(c, member);
     else if (s.bytes > 0)
         (by_peers(c, o) ? add_by_peers : add_copies)(c, member, &s);
-    meet_on_gpus(c, member);
+    synchronize_gpus(c, member);
     return true;
 }
 
 /* ---- in rounds */
-static void take_round(CudaCollective *c, int member, const mgpu_turn *round)
+static void take_round(CudaCollective *c, int member, const mgpu_round_step *round)
 {
     const Operand *o = &c->operand[member], *from = &c->operand[round->from];
-    SumSlice s = elements(o, round->elements.begin, round->elements.end);
+    AddedSlice s = elements(o, round->elements.begin, round->elements.end);
     CUdeviceptr scratch = c->scratch[member], to = round->adds ? scratch : address_of(o, s.begin);
     CudaRange range[6];
     int ranges = ranges_of(o, s.begin, s.end, range);
@@ -363,24 +363,24 @@ static void take_round(CudaCollective *c, int member, const mgpu_turn *round)
     mgpu_members m = {.from_count = 2, .to_count = 1};
     m.from[0] = m.to[0] = o->data;
     m.from[1] = (const void *)(uintptr_t)(scratch - (CUdeviceptr)(s.begin * mgpu_dtype_bytes(o->dtype)));
-    mgpu_cuda_launch_sum(c, member, o->dtype, &m, s.begin, s.end);
+    mgpu_cuda_launch_add(c, member, o->dtype, &m, s.begin, s.end);
 }
 
 static bool exchange_in_rounds(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
-    uint8_t way = c->made[o->way];
-    if (o->parties.transfer != MGPU_TRANSFER_REDUCE)
+    uint8_t implementation = c->made[o->implementation];
+    if (o->participants.transfer != MGPU_TRANSFER_REDUCE)
         return exchange_on_gpus(base, member, o);
     if (!mgpu_cuda_adds(o->dtype))
         return exchange_through_host(base, member, o);
-    if (!meet_agreed(c, member, o))
+    if (!synchronize_and_compare(c, member, o))
         return false;
-    for (int k = 0; k < mgpu_round_count(way, c->members); k++) {
-        mgpu_turn round = mgpu_round_of(way, c->members, member, k, o->count, 64 / mgpu_dtype_bytes(o->dtype));
+    for (int k = 0; k < mgpu_round_count(implementation, c->members); k++) {
+        mgpu_round_step round = mgpu_round_of(implementation, c->members, member, k, o->count, 64 / mgpu_dtype_bytes(o->dtype));
         if (round.from >= 0)
             take_round(c, member, &round);
-        meet_on_gpus(c, member);
+        synchronize_gpus(c, member);
     }
     return true;
 }
@@ -388,18 +388,18 @@ static bool exchange_in_rounds(Collective *base, int member, const Operand *o)
 /* ---- by the library */
 static bool exchange_by_nccl(Collective *base, int member, const Operand *o)
 {
-    if (mgpu_transfer_row(o->parties.transfer)->adds && !mgpu_nccl_adds(o->dtype))
+    if (mgpu_transfer_row(o->participants.transfer)->adds && !mgpu_nccl_adds(o->dtype))
         return exchange_through_host(base, member, o);
     return mgpu_nccl_exchange((CudaCollective *)base, member, o);
 }
 
 static bool exchange_values(Collective *base, int member, const Operand *o)
 {
-    static bool (*const EXCHANGE[MGPU_WAYS])(Collective *, int, const Operand *) = {
-        [MGPU_WAY_HOST] = exchange_through_host, [MGPU_WAY_COPY] = exchange_on_gpus, [MGPU_WAY_PEER] = exchange_on_gpus,
-        [MGPU_WAY_NCCL] = exchange_by_nccl, [MGPU_WAY_RING] = exchange_in_rounds, [MGPU_WAY_TREE] = exchange_in_rounds,
-        [MGPU_WAY_DEVICE] = exchange_in_rounds, [MGPU_WAY_ONE_SHOT] = exchange_on_gpus};
-    return EXCHANGE[((CudaCollective *)base)->made[o->way]](base, member, o);
+    static bool (*const EXCHANGE[MGPU_IMPLEMENTATIONS])(Collective *, int, const Operand *) = {
+        [MGPU_IMPLEMENTATION_HOST] = exchange_through_host, [MGPU_IMPLEMENTATION_COPY] = exchange_on_gpus, [MGPU_IMPLEMENTATION_PEER] = exchange_on_gpus,
+        [MGPU_IMPLEMENTATION_NCCL] = exchange_by_nccl, [MGPU_IMPLEMENTATION_RING] = exchange_in_rounds, [MGPU_IMPLEMENTATION_TREE] = exchange_in_rounds,
+        [MGPU_IMPLEMENTATION_DEVICE] = exchange_in_rounds, [MGPU_IMPLEMENTATION_ONE_SHOT] = exchange_on_gpus};
+    return EXCHANGE[((CudaCollective *)base)->made[o->implementation]](base, member, o);
 }
 
 /* ---- gathered sums */
@@ -408,15 +408,15 @@ static bool exchange_values(Collective *base, int member, const Operand *o)
 static void launch_code(const CudaCollective *c, int member, const Operand *o, bool adds)
 {
     CudaDevice *d = c->devices[member];
-    bool moments = o->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS;
-    int64_t bytes = mgpu_sent_bytes(o), count = o->count, blocks = (count + 4 * SUM_THREADS - 1) / (4 * SUM_THREADS);
+    bool moments = o->participants.transfer == MGPU_TRANSFER_REDUCE_MOMENTS;
+    int64_t bytes = mgpu_sent_bytes(o), count = o->count, blocks = (count + 4 * ADD_THREADS - 1) / (4 * ADD_THREADS);
     int members = c->members;
     CUdeviceptr values = address_of(o, 0), codes = c->codes[member] + (CUdeviceptr)(adds ? 0 : bytes * member);
     CudaRange range[] = {{values, address_of(o, count), adds, o->buffer}, {codes, codes + (CUdeviceptr)(adds ? bytes * members : bytes), !adds, "codes"}};
     void *encode[] = {&codes, &values, &count}, *add[] = {&values, &codes, &members, &count};
     mgpu_cuda_declare(d, c->lane, o->name, range, 2);
-    mgpu_cuda_check(d, c->lane, d->cuda->launch_kernel(c->code[member][(moments ? 4 : o->dtype == MGPU_F64 ? 2 : 0) + adds], (unsigned)(blocks < SUM_BLOCKS ? blocks : SUM_BLOCKS), 1, 1,
-                                                        SUM_THREADS, 1, 1, 0, d->stream[c->lane], adds ? add : encode, NULL),
+    mgpu_cuda_check(d, c->lane, d->cuda->launch_kernel(c->code[member][(moments ? 4 : o->dtype == MGPU_F64 ? 2 : 0) + adds], (unsigned)(blocks < ADD_BLOCKS ? blocks : ADD_BLOCKS), 1, 1,
+                                                        ADD_THREADS, 1, 1, 0, d->stream[c->lane], adds ? add : encode, NULL),
                     "cuLaunchKernel of a sum that is gathered");
 }
 
@@ -426,7 +426,7 @@ Operand mgpu_cuda_codes_of(const CudaCollective *c, int member, const Operand *o
     for (int d = 0; d <= c->members; d++)
         parts[d] = bytes * d;
     return (Operand){.name = o->name, .buffer = "codes", .data = (void *)(uintptr_t)c->codes[member], .count = bytes * c->members, .dtype = MGPU_U8,
-                     .parties = {.transfer = MGPU_TRANSFER_ALL_GATHER, .parts = parts}, .tag = o->tag, .way = o->way};
+                     .participants = {.transfer = MGPU_TRANSFER_ALL_GATHER, .parts = parts}, .tag = o->tag, .implementation = o->implementation};
 }
 
 static bool exchange_gathered(Collective *base, int member, const Operand *o)
@@ -447,7 +447,7 @@ static bool exchange_gathered(Collective *base, int member, const Operand *o)
 bool mgpu_cuda_exchange(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
-    if (c->made[o->way] == MGPU_WAY_ONE_SHOT && mgpu_one_shot_takes(o->parties.transfer, o->dtype, o->count))
+    if (c->made[o->implementation] == MGPU_IMPLEMENTATION_ONE_SHOT && mgpu_one_shot_takes(o->participants.transfer, o->dtype, o->count))
         return mgpu_one_shot_exchange(c, member, o);
-    return (mgpu_gathers(o->parties.transfer) ? exchange_gathered : exchange_values)(base, member, o);
+    return (mgpu_gathers(o->participants.transfer) ? exchange_gathered : exchange_values)(base, member, o);
 }

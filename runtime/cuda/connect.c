@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const SUM_NAME[SUM_FUNCTIONS] = {"mgpu_sum_f32", "mgpu_sum_f64", "mgpu_sum_u8", "mgpu_sum_u16", "mgpu_sum_u32", "mgpu_sum_u64", "mgpu_sum_bf16", "mgpu_sum_f16"};
+static const char *const ADD_NAME[ADD_FUNCTIONS] = {"mgpu_sum_f32", "mgpu_sum_f64", "mgpu_sum_u8", "mgpu_sum_u16", "mgpu_sum_u32", "mgpu_sum_u64", "mgpu_sum_bf16", "mgpu_sum_f16"};
 
 static const char *const CODE_NAME[CODE_FUNCTIONS] = {"mgpu_encode_f32", "mgpu_add_f32", "mgpu_encode_f64", "mgpu_add_f64", "mgpu_put_moments", "mgpu_add_moments"};
 
-static bool gathers(const mgpu_collective *x) { return mgpu_gathers(x->parties.transfer); }
+static bool gathers(const mgpu_collective *x) { return mgpu_gathers(x->participants.transfer); }
 
 /* A single device has the whole sum. */
-static bool exchange_alone(Collective *base, int member, const Operand *o)
+static bool exchange_of_one(Collective *base, int member, const Operand *o)
 {
     (void)base, (void)member, (void)o;
     return true;
@@ -34,18 +34,18 @@ static CUevent new_event(const CudaDevice *d)
  * others cannot add. */
 static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *plan)
 {
-    static bool (*const ADDS[MGPU_WAYS])(uint8_t dtype) = {
-        [MGPU_WAY_COPY] = mgpu_cuda_adds,    [MGPU_WAY_PEER] = mgpu_cuda_adds, [MGPU_WAY_NCCL] = mgpu_nccl_adds,
-        [MGPU_WAY_RING] = mgpu_cuda_adds,    [MGPU_WAY_TREE] = mgpu_cuda_adds, [MGPU_WAY_DEVICE] = mgpu_cuda_adds,
-        [MGPU_WAY_ONE_SHOT] = mgpu_cuda_adds};
+    static bool (*const ADDS[MGPU_IMPLEMENTATIONS])(uint8_t dtype) = {
+        [MGPU_IMPLEMENTATION_COPY] = mgpu_cuda_adds,    [MGPU_IMPLEMENTATION_PEER] = mgpu_cuda_adds, [MGPU_IMPLEMENTATION_NCCL] = mgpu_nccl_adds,
+        [MGPU_IMPLEMENTATION_RING] = mgpu_cuda_adds,    [MGPU_IMPLEMENTATION_TREE] = mgpu_cuda_adds, [MGPU_IMPLEMENTATION_DEVICE] = mgpu_cuda_adds,
+        [MGPU_IMPLEMENTATION_ONE_SHOT] = mgpu_cuda_adds};
     int64_t largest = 0;
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *x = &plan->phases[k].collectives[i];
-            bool (*adds)(uint8_t) = ADDS[c->made[x->way]];
-            int64_t whole = gathers(x) ? plan->devices * mgpu_gathered_bytes(x->parties.transfer, x->count, mgpu_dtype_bytes(x->dtype)) : x->count * mgpu_dtype_bytes(x->dtype);
+            bool (*adds)(uint8_t) = ADDS[c->made[x->implementation]];
+            int64_t whole = gathers(x) ? plan->devices * mgpu_gathered_bytes(x->participants.transfer, x->count, mgpu_dtype_bytes(x->dtype)) : x->count * mgpu_dtype_bytes(x->dtype);
             int64_t bytes = x->lane == c->lane ? whole : 0;
-            if (!adds || (mgpu_transfer_row(x->parties.transfer)->adds && !adds(x->dtype)))
+            if (!adds || (mgpu_transfer_row(x->participants.transfer)->adds && !adds(x->dtype)))
                 largest = bytes > largest ? bytes : largest;
         }
     return largest;
@@ -53,51 +53,51 @@ static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *pl
 
 static void open_events(CudaCollective *c)
 {
-    c->meetings = mgpu_allocate((size_t)c->members, sizeof *c->meetings);
+    c->barriers = mgpu_allocate((size_t)c->members, sizeof *c->barriers);
     c->operand = mgpu_allocate((size_t)c->members, sizeof *c->operand);
-    for (int k = 0; k < MGPU_COUNT(c->met); k++) {
-        c->met[k] = mgpu_allocate((size_t)c->members, sizeof *c->met[k]);
+    for (int k = 0; k < MGPU_COUNT(c->arrival_events); k++) {
+        c->arrival_events[k] = mgpu_allocate((size_t)c->members, sizeof *c->arrival_events[k]);
         for (int d = 0; d < c->members; d++)
-            c->met[k][d] = new_event(c->devices[d]);
+            c->arrival_events[k][d] = new_event(c->devices[d]);
     }
 }
 
 static void open_kernels(CudaCollective *c)
 {
-    c->sum = mgpu_allocate((size_t)c->members, sizeof *c->sum);
+    c->add_function = mgpu_allocate((size_t)c->members, sizeof *c->add_function);
     for (int d = 0; d < c->members; d++)
-        for (int i = 0; i < SUM_FUNCTIONS; i++)
-            c->sum[d][i] = mgpu_cuda_function(c->devices[d], SUM_NAME[i]);
+        for (int i = 0; i < ADD_FUNCTIONS; i++)
+            c->add_function[d][i] = mgpu_cuda_function(c->devices[d], ADD_NAME[i]);
 }
 
 /* Returns the maximum of `bytes` over the collectives of a lane. */
-static int64_t most_bytes(const mgpu_plan *plan, int lane, int64_t (*bytes)(const mgpu_parties *, int64_t, int64_t, int))
+static int64_t most_bytes(const mgpu_plan *plan, int lane, int64_t (*bytes)(const mgpu_participants *, int64_t, int64_t, int))
 {
     int64_t most = 0;
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *c = &plan->phases[k].collectives[i];
-            int64_t own = c->lane == lane ? bytes(&c->parties, c->count, mgpu_dtype_bytes(c->dtype), plan->devices) : 0;
+            int64_t own = c->lane == lane ? bytes(&c->participants, c->count, mgpu_dtype_bytes(c->dtype), plan->devices) : 0;
             most = own > most ? own : most;
         }
     return most;
 }
 
-static bool wants(const mgpu_plan *plan, int lane, uint8_t way)
+static bool wants(const mgpu_plan *plan, int lane, uint8_t implementation)
 {
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++)
-            if (plan->phases[k].collectives[i].way == way && plan->phases[k].collectives[i].lane == lane)
+            if (plan->phases[k].collectives[i].implementation == implementation && plan->phases[k].collectives[i].lane == lane)
                 return true;
     return false;
 }
 
 /* made: the implementation of each way of the plan */
-static int64_t scratch_bytes(const mgpu_plan *plan, int lane, const uint8_t made[MGPU_WAYS])
+static int64_t scratch_bytes(const mgpu_plan *plan, int lane, const uint8_t made[MGPU_IMPLEMENTATIONS])
 {
     int64_t most = 0;
-    for (uint8_t way = 0; way < MGPU_WAYS; way++) {
-        int64_t bytes = wants(plan, lane, way) ? mgpu_way_bytes(made[way], plan->devices, most_bytes(plan, lane, mgpu_slice_bytes)) : 0;
+    for (uint8_t implementation = 0; implementation < MGPU_IMPLEMENTATIONS; implementation++) {
+        int64_t bytes = wants(plan, lane, implementation) ? mgpu_implementation_bytes(made[implementation], plan->devices, most_bytes(plan, lane, mgpu_slice_bytes)) : 0;
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -110,25 +110,25 @@ static void open_codes(CudaCollective *c, const mgpu_plan *plan)
         return;
     c->codes = mgpu_allocate((size_t)c->members, sizeof *c->codes);
     c->code = mgpu_allocate((size_t)c->members, sizeof *c->code);
-    for (int d = c->own.first; d < c->own.end; d++) {
+    for (int d = c->local.first; d < c->local.end; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
         c->codes[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes, "besides its arena, what devices gather to add it up takes");
-        c->devices[d]->besides += bytes;
+        c->devices[d]->outside_arena_bytes += bytes;
         for (int i = 0; i < CODE_FUNCTIONS; i++)
             c->code[d][i] = mgpu_cuda_function(c->devices[d], CODE_NAME[i]);
     }
 }
 
 /* Returns the bytes of the largest value that a single kernel exchanges. */
-static int64_t one_shot_value(const mgpu_plan *plan, int lane, const uint8_t made[MGPU_WAYS])
+static int64_t one_shot_value(const mgpu_plan *plan, int lane, const uint8_t made[MGPU_IMPLEMENTATIONS])
 {
     int64_t most = 0;
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *x = &plan->phases[k].collectives[i];
             int64_t bytes = x->count * mgpu_dtype_bytes(x->dtype);
-            if (x->lane == lane && made[x->way] == MGPU_WAY_ONE_SHOT &&
-                mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count))
+            if (x->lane == lane && made[x->implementation] == MGPU_IMPLEMENTATION_ONE_SHOT &&
+                mgpu_one_shot_takes(x->participants.transfer, x->dtype, x->count))
                 most = bytes > most ? bytes : most;
         }
     return most;
@@ -145,21 +145,21 @@ static void open_scratch(CudaCollective *c, const mgpu_plan *plan)
         mgpu_cuda_enter(c->devices[d], -1);
         c->scratch[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes,
                                            "besides its arena, the all-reduces by copies (MGPU_COLLECTIVE=host needs none) take");
-        c->devices[d]->besides += bytes;
+        c->devices[d]->outside_arena_bytes += bytes;
     }
 }
 
 static bool is_by_nccl(const CudaCollective *c, const mgpu_collective *x)
 {
-    bool adds = mgpu_transfer_row(x->parties.transfer)->adds && !gathers(x);
-    return x->lane == c->lane && c->made[x->way] == MGPU_WAY_NCCL && (!adds || mgpu_nccl_adds(x->dtype));
+    bool adds = mgpu_transfer_row(x->participants.transfer)->adds && !gathers(x);
+    return x->lane == c->lane && c->made[x->implementation] == MGPU_IMPLEMENTATION_NCCL && (!adds || mgpu_nccl_adds(x->dtype));
 }
 
-static bool may_be_kept(const Collective *base, const mgpu_collective *x)
+static bool may_be_captured(const Collective *base, const mgpu_collective *x)
 {
     const CudaCollective *c = (const CudaCollective *)base;
-    bool by_kernel = x->lane == c->lane && c->made[x->way] == MGPU_WAY_ONE_SHOT &&
-                     mgpu_one_shot_takes(x->parties.transfer, x->dtype, x->count);
+    bool by_kernel = x->lane == c->lane && c->made[x->implementation] == MGPU_IMPLEMENTATION_ONE_SHOT &&
+                     mgpu_one_shot_takes(x->participants.transfer, x->dtype, x->count);
     return by_kernel || (is_by_nccl(c, x) && mgpu_nccl_is_captured(c));
 }
 
@@ -167,21 +167,21 @@ static bool may_be_kept(const Collective *base, const mgpu_collective *x)
 static void open_memory(CudaCollective *c, int64_t largest)
 {
     for (int d = 0; d < c->members && largest > 0; d++)
-        c->memory[d] = mgpu_device_cuda.ahead->locked(c->machine, largest);
+        c->memory[d] = mgpu_device_cuda.async->locked(c->machine, largest);
 }
 
-static void close_ways(CudaCollective *c)
+static void close_implementations(CudaCollective *c)
 {
-    for (int i = c->own.first; i < c->own.end; i++) {
+    for (int i = c->local.first; i < c->local.end; i++) {
         const CudaDevice *d = c->devices[i];
         mgpu_cuda_enter(d, -1);
         if (c->memory[i])
-            mgpu_device_cuda.ahead->unlock(c->machine, c->memory[i]);
+            mgpu_device_cuda.async->unlock(c->machine, c->memory[i]);
         c->memory[i] = NULL;
         mgpu_cuda_enter(d, -1);
         if (c->scratch)
             mgpu_cuda_check(d, -1, d->cuda->mem_free(c->scratch[i]), "cuMemFree");
-        c->devices[i]->besides -= c->scratch_bytes;
+        c->devices[i]->outside_arena_bytes -= c->scratch_bytes;
     }
     mgpu_one_shot_close(c);
     free(c->scratch);
@@ -193,41 +193,41 @@ static void close_collective(Collective *base)
 {
     CudaCollective *c = (CudaCollective *)base;
     mgpu_nccl_close(c);
-    close_ways(c);
-    for (int i = c->own.first; i < c->own.end; i++) {
+    close_implementations(c);
+    for (int i = c->local.first; i < c->local.end; i++) {
         const CudaDevice *d = c->devices[i];
         mgpu_cuda_enter(d, -1);
-        for (int k = 0; k < MGPU_COUNT(c->met) && c->met[k]; k++)
-            mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->met[k][i]), "cuEventDestroy");
+        for (int k = 0; k < MGPU_COUNT(c->arrival_events) && c->arrival_events[k]; k++)
+            mgpu_cuda_check(d, -1, d->cuda->event_destroy(c->arrival_events[k][i]), "cuEventDestroy");
         if (c->codes)
             mgpu_cuda_check(d, -1, d->cuda->mem_free(c->codes[i]), "cuMemFree");
     }
     if (c->reduction)
         mgpu_reduction_close(c->reduction);
     free(c->memory);
-    free(c->sum);
+    free(c->add_function);
     free(c->code);
     free(c->codes);
-    free(c->met[0]);
-    free(c->met[1]);
-    free(c->meetings);
+    free(c->arrival_events[0]);
+    free(c->arrival_events[1]);
+    free(c->barriers);
     free(c->operand);
-    free(c->note);
+    free(c->remark);
     free(c->names);
     free(c);
 }
 
 /* Returns MGPU_COLLECTIVE; AUTO if it is not set. */
-static uint8_t read_way(void)
+static uint8_t read_implementation(void)
 {
     const char *value = getenv("MGPU_COLLECTIVE");
-    for (int i = 0; value && *value && i < MGPU_WAYS; i++)
-        if (strcmp(value, mgpu_way_name(i)) == 0)
+    for (int i = 0; value && *value && i < MGPU_IMPLEMENTATIONS; i++)
+        if (strcmp(value, mgpu_implementation_name(i)) == 0)
             return (uint8_t)i;
     if (value && *value)
         mgpu_fail(MGPU_BAD_USAGE,
                   "MGPU_COLLECTIVE is auto, nccl, peer, copy, one-shot, host, ring, tree, device or server, not '%s'", value);
-    return MGPU_WAY_AUTO;
+    return MGPU_IMPLEMENTATION_AUTO;
 }
 
 /* Returns why it is impossible, or NULL if it is open. */
@@ -241,43 +241,43 @@ static void forced_fails(const char *why)
     mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=%s", why);
 }
 
-static bool wishes_nccl(uint8_t wanted, bool shared) { return wanted == MGPU_WAY_NCCL || (wanted == MGPU_WAY_AUTO && !shared); }
+static bool wishes_nccl(uint8_t wanted, bool shared) { return wanted == MGPU_IMPLEMENTATION_NCCL || (wanted == MGPU_IMPLEMENTATION_AUTO && !shared); }
 
-bool mgpu_cuda_may_use_nccl(const Machine *m, const mgpu_plan *plan)
+bool mgpu_cuda_may_use_nccl(const DeviceSet *m, const mgpu_plan *plan)
 {
-    uint8_t forced = read_way();
-    bool any = m->count > m->own.end - m->own.first; /* there are other processes */
-    for (uint8_t way = 0; way < MGPU_WAYS && plan->devices > 1; way++)
-        any = any || (wants(plan, MGPU_COMM, way) && wishes_nccl(forced ? forced : way, m->shared));
+    uint8_t forced = read_implementation();
+    bool any = m->count > m->local.end - m->local.first; /* there are other processes */
+    for (uint8_t implementation = 0; implementation < MGPU_IMPLEMENTATIONS && plan->devices > 1; implementation++)
+        any = any || (wants(plan, MGPU_COMM, implementation) && wishes_nccl(forced ? forced : implementation, m->shared));
     return any;
 }
 
 /* Returns the implementation to use, if all links are good. */
-static uint8_t make_way(CudaCollective *c, uint8_t wanted, bool forced, bool shared, bool reach)
+static uint8_t choose_implementation(CudaCollective *c, uint8_t wanted, bool forced, bool shared, bool reach)
 {
     bool may = c->lane == MGPU_COMM; /* two NCCL kernels at the same time may deadlock */
-    if (may && wishes_nccl(wanted, shared) && !c->barred[MGPU_WAY_NCCL]) {
+    if (may && wishes_nccl(wanted, shared) && !c->barred[MGPU_IMPLEMENTATION_NCCL]) {
         char *why = open_nccl(c, shared);
         if (!why)
-            return MGPU_WAY_NCCL;
+            return MGPU_IMPLEMENTATION_NCCL;
         if (forced)
             forced_fails(mgpu_format("nccl: %s", why));
-        if (!c->note)
-            c->note = mgpu_format("no NCCL (%s)", why);
-        c->barred[MGPU_WAY_NCCL] = true; /* it is not tried again for another way of the plan */
+        if (!c->remark)
+            c->remark = mgpu_format("no NCCL (%s)", why);
+        c->barred[MGPU_IMPLEMENTATION_NCCL] = true; /* it is not tried again for another way of the plan */
         free(why);
     }
     if (c->links.apart && forced)
         forced_fails(
             mgpu_format("%s: slices of GPUs (MIG) reach each other through the host alone: MGPU_COLLECTIVE=host, or nothing",
-                        mgpu_way_name(wanted)));
+                        mgpu_implementation_name(wanted)));
     if (c->links.apart)
-        return MGPU_WAY_HOST;
-    if (wanted == MGPU_WAY_PEER && forced && !reach)
+        return MGPU_IMPLEMENTATION_HOST;
+    if (wanted == MGPU_IMPLEMENTATION_PEER && forced && !reach)
         forced_fails("peer: the GPUs cannot reach each other's memory; copy works without that");
-    uint8_t way = mgpu_way_has_rounds(wanted) ? wanted : wanted == MGPU_WAY_COPY || !reach ? MGPU_WAY_COPY : MGPU_WAY_PEER;
-    way = c->barred[way] ? MGPU_WAY_COPY : way;
-    return c->barred[way] ? MGPU_WAY_HOST : way;
+    uint8_t implementation = mgpu_has_rounds(wanted) ? wanted : wanted == MGPU_IMPLEMENTATION_COPY || !reach ? MGPU_IMPLEMENTATION_COPY : MGPU_IMPLEMENTATION_PEER;
+    implementation = c->barred[implementation] ? MGPU_IMPLEMENTATION_COPY : implementation;
+    return c->barred[implementation] ? MGPU_IMPLEMENTATION_HOST : implementation;
 }
 
 /* one_shot.c says why not on the lane sync, nor if devices share a GPU. */
@@ -286,44 +286,44 @@ static bool may_be_one_shot(CudaCollective *c, bool forced, bool shared, bool re
     if (forced && c->lane == MGPU_COMM && (!reach || shared))
         forced_fails(mgpu_format("one-shot: %s", shared ? "two devices share a GPU; peer works with that"
                                                         : "the GPUs cannot reach each other's memory; copy works without that"));
-    return c->lane == MGPU_COMM && reach && !shared && !c->links.apart && !c->barred[MGPU_WAY_ONE_SHOT];
+    return c->lane == MGPU_COMM && reach && !shared && !c->links.apart && !c->barred[MGPU_IMPLEMENTATION_ONE_SHOT];
 }
 
-static void make_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
+static void choose_implementations(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
     bool shared = c->machine->shared;
     CudaLinks links = c->links;
-    if (links.bad && forced != MGPU_WAY_HOST && c->lane == MGPU_COMM)
-        c->note = mgpu_format("%d of %d links between GPUs bad", links.bad, links.count);
-    for (uint8_t way = 0; way < MGPU_WAYS; way++) {
-        uint8_t wanted = forced ? forced : way;
-        if (links.bad || wanted == MGPU_WAY_HOST || wanted == MGPU_WAY_SERVER)
-            c->made[way] = MGPU_WAY_HOST;
-        else if (wants(plan, c->lane, way))
-            c->made[way] = wanted != MGPU_WAY_ONE_SHOT ? make_way(c, wanted, forced, shared, links.reach)
-                           : may_be_one_shot(c, forced, shared, links.reach)
-                               ? MGPU_WAY_ONE_SHOT
-                               : make_way(c, forced ? MGPU_WAY_PEER : MGPU_WAY_AUTO, false, shared, links.reach);
+    if (links.bad && forced != MGPU_IMPLEMENTATION_HOST && c->lane == MGPU_COMM)
+        c->remark = mgpu_format("%d of %d links between GPUs bad", links.bad, links.count);
+    for (uint8_t implementation = 0; implementation < MGPU_IMPLEMENTATIONS; implementation++) {
+        uint8_t wanted = forced ? forced : implementation;
+        if (links.bad || wanted == MGPU_IMPLEMENTATION_HOST || wanted == MGPU_IMPLEMENTATION_SERVER)
+            c->made[implementation] = MGPU_IMPLEMENTATION_HOST;
+        else if (wants(plan, c->lane, implementation))
+            c->made[implementation] = wanted != MGPU_IMPLEMENTATION_ONE_SHOT ? choose_implementation(c, wanted, forced, shared, links.peer_access)
+                           : may_be_one_shot(c, forced, shared, links.peer_access)
+                               ? MGPU_IMPLEMENTATION_ONE_SHOT
+                               : choose_implementation(c, forced ? MGPU_IMPLEMENTATION_PEER : MGPU_IMPLEMENTATION_AUTO, false, shared, links.peer_access);
     }
 }
 
-static const char *made_by(const Collective *base, uint8_t way)
+static const char *made_by(const Collective *base, uint8_t implementation)
 {
     const CudaCollective *c = (const CudaCollective *)base;
-    return c->made[way] == MGPU_WAY_NCCL ? mgpu_nccl_name(c) : mgpu_way_name(c->made[way]);
+    return c->made[implementation] == MGPU_IMPLEMENTATION_NCCL ? mgpu_nccl_name(c) : mgpu_implementation_name(c->made[implementation]);
 }
 
 /* Lists the implementations of the plan's transfers, each once. */
-static char *name_ways(const CudaCollective *c, const mgpu_plan *plan)
+static char *name_implementations(const CudaCollective *c, const mgpu_plan *plan)
 {
-    bool used[MGPU_WAYS] = {false};
+    bool used[MGPU_IMPLEMENTATIONS] = {false};
     char *names = mgpu_format("%s", "");
-    for (uint8_t way = 0; way < MGPU_WAYS; way++)
-        used[c->made[way]] |= wants(plan, c->lane, way);
-    for (uint8_t way = MGPU_WAYS - 1; way > MGPU_WAY_AUTO; way--) {
-        if (!used[way])
+    for (uint8_t implementation = 0; implementation < MGPU_IMPLEMENTATIONS; implementation++)
+        used[c->made[implementation]] |= wants(plan, c->lane, implementation);
+    for (uint8_t implementation = MGPU_IMPLEMENTATIONS - 1; implementation > MGPU_IMPLEMENTATION_AUTO; implementation--) {
+        if (!used[implementation])
             continue;
-        char *longer = mgpu_format("%s%s%s", names, *names ? ", " : "", way == MGPU_WAY_NCCL ? mgpu_nccl_name(c) : mgpu_way_name(way));
+        char *longer = mgpu_format("%s%s%s", names, *names ? ", " : "", implementation == MGPU_IMPLEMENTATION_NCCL ? mgpu_nccl_name(c) : mgpu_implementation_name(implementation));
         free(names);
         names = longer;
     }
@@ -335,9 +335,9 @@ static char *name_ways(const CudaCollective *c, const mgpu_plan *plan)
 
 int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
 {
-    uint8_t forced = read_way(), made[MGPU_WAYS];
-    for (uint8_t way = 0; way < MGPU_WAYS; way++)
-        made[way] = forced ? forced : way;
+    uint8_t forced = read_implementation(), made[MGPU_IMPLEMENTATIONS];
+    for (uint8_t implementation = 0; implementation < MGPU_IMPLEMENTATIONS; implementation++)
+        made[implementation] = forced ? forced : implementation;
     int64_t bytes = 0;
     for (int lane = 0; lane < MGPU_LANES; lane++)
         bytes += mgpu_lane_transfers(lane) ? scratch_bytes(plan, lane, made) + most_bytes(plan, lane, mgpu_codes_bytes) +
@@ -346,9 +346,9 @@ int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
 }
 
 /* Chooses the implementations and allocates what they need. */
-static void open_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
+static void open_implementations(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
-    make_ways(c, plan, forced);
+    choose_implementations(c, plan, forced);
     open_scratch(c, plan);
     mgpu_one_shot_open(c, one_shot_value(plan, c->lane, c->made));
     open_memory(c, largest_through_host(c, plan));
@@ -364,38 +364,38 @@ static void open_for_processes(CudaCollective *c)
 /* NCCL makes all transfers and needs nothing of the other implementations. */
 static void connect_processes(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
-    if (forced != MGPU_WAY_AUTO && forced != MGPU_WAY_NCCL)
-        mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE=%s is for the GPUs of one process; several transfer by NCCL: leave it out, or start one process", mgpu_way_name(forced));
+    if (forced != MGPU_IMPLEMENTATION_AUTO && forced != MGPU_IMPLEMENTATION_NCCL)
+        mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE=%s is for the GPUs of one process; several transfer by NCCL: leave it out, or start one process", mgpu_implementation_name(forced));
     if (c->lane != MGPU_COMM)
         mgpu_fail(MGPU_BAD_USAGE, "several processes transfer by NCCL, on the lane comm alone, and the plan has transfers on the lane sync; compile with --plan auto,waited=comm");
-    if (c->machine->shared && forced != MGPU_WAY_NCCL)
+    if (c->machine->shared && forced != MGPU_IMPLEMENTATION_NCCL)
         mgpu_fail(MGPU_BAD_USAGE, "two devices share a GPU, and NCCL, by which several processes transfer, takes one for each; start one process, or fewer devices; "
                   "MGPU_COLLECTIVE=nccl tries it with an NCCL that may take them");
     c->links = mgpu_cuda_links(c, false);
     open_for_processes(c);
-    memset(c->made, MGPU_WAY_NCCL, sizeof c->made);
+    memset(c->made, MGPU_IMPLEMENTATION_NCCL, sizeof c->made);
     open_codes(c, plan);
     if (largest_through_host(c, plan))
         mgpu_fail(MGPU_BAD_USAGE, "several processes transfer by NCCL, which adds no numbers of 16 bits that are whole; start one process");
 }
 
-static void connect_own(CudaCollective *c, const mgpu_plan *plan, uint8_t forced, const CudaCollective *beside)
+static void connect_part(CudaCollective *c, const mgpu_plan *plan, uint8_t forced, const CudaCollective *beside)
 {
     if (c->members > MGPU_MOST_MEMBERS)
         mgpu_fail(MGPU_MACHINE_FAILED, "all-reduces over more than %d GPUs of one process are not supported; mgpuc --mpi makes a program of several", MGPU_MOST_MEMBERS);
     c->reduction = mgpu_reduction_open(plan->devices);
     open_events(c);
-    if (forced != MGPU_WAY_HOST)
+    if (forced != MGPU_IMPLEMENTATION_HOST)
         open_kernels(c);
-    c->links = beside ? beside->links : mgpu_cuda_links(c, forced != MGPU_WAY_HOST);
+    c->links = beside ? beside->links : mgpu_cuda_links(c, forced != MGPU_IMPLEMENTATION_HOST);
     open_codes(c, plan);
-    open_ways(c, plan, forced);
+    open_implementations(c, plan, forced);
 }
 
-static void say_failed(uint8_t way, const CudaCollective *c, const char *why)
+static void say_failed(uint8_t implementation, const CudaCollective *c, const char *why)
 {
-    bool nccl = way == MGPU_WAY_NCCL;
-    mgpu_say("%s: warning: transfers by %s fail: %s; the next way is tried%s%s", program_invocation_short_name, nccl ? mgpu_nccl_name(c) : mgpu_way_name(way), why,
+    bool nccl = implementation == MGPU_IMPLEMENTATION_NCCL;
+    mgpu_say("%s: warning: transfers by %s fail: %s; the next way is tried%s%s", program_invocation_short_name, nccl ? mgpu_nccl_name(c) : mgpu_implementation_name(implementation), why,
              nccl ? "; " : "", nccl ? mgpu_nccl_cure(why) : "");
 }
 
@@ -403,7 +403,7 @@ static void say_failed(uint8_t way, const CudaCollective *c, const char *why)
 static void open_without_switches(CudaCollective *c, const mgpu_plan *plan, uint8_t forced, const char *why)
 {
     char *whole = mgpu_format("transfers by %s fail: %s", mgpu_nccl_name(c), why);
-    mgpu_nccl_say_again(c, whole);
+    mgpu_nccl_explain(c, whole);
     free(whole);
     mgpu_nccl_drop(c);
     c->no_switches = true;
@@ -411,16 +411,16 @@ static void open_without_switches(CudaCollective *c, const mgpu_plan *plan, uint
         open_for_processes(c);
         return;
     }
-    close_ways(c);
-    open_ways(c, plan, forced);
+    close_implementations(c);
+    open_implementations(c, plan, forced);
 }
 
 /* Tries implementations until one gives right results: NCCL, NCCL without NVLink's switches, peer, copy, host. */
-static void try_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
+static void try_implementations(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
-    uint8_t way = MGPU_WAY_AUTO;
-    for (char *why; (why = mgpu_cuda_try(c, plan, &way)); free(why)) {
-        bool nccl = way == MGPU_WAY_NCCL;
+    uint8_t implementation = MGPU_IMPLEMENTATION_AUTO;
+    for (char *why; (why = mgpu_cuda_try(c, plan, &implementation)); free(why)) {
+        bool nccl = implementation == MGPU_IMPLEMENTATION_NCCL;
         if (nccl && mgpu_nccl_has_switches(c)) {
             open_without_switches(c, plan, forced, why);
             continue;
@@ -428,43 +428,43 @@ static void try_ways(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
         if (c->processes)
             mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by %s, and it fails: %s; %s", mgpu_nccl_name(c), why,
                       mgpu_nccl_cure(why));
-        if (forced || way == MGPU_WAY_HOST)
-            mgpu_fail(MGPU_MACHINE_FAILED, "transfers by %s fail: %s%s%s", nccl ? mgpu_nccl_name(c) : mgpu_way_name(way), why,
+        if (forced || implementation == MGPU_IMPLEMENTATION_HOST)
+            mgpu_fail(MGPU_MACHINE_FAILED, "transfers by %s fail: %s%s%s", nccl ? mgpu_nccl_name(c) : mgpu_implementation_name(implementation), why,
                       nccl ? "; " : "", nccl ? mgpu_nccl_cure(why) : "");
-        say_failed(way, c, why);
-        c->barred[way] = true;
+        say_failed(implementation, c, why);
+        c->barred[implementation] = true;
         if (nccl)
-            c->note = c->note ? c->note : mgpu_format("no %s, which fails", mgpu_nccl_name(c));
+            c->remark = c->remark ? c->remark : mgpu_format("no %s, which fails", mgpu_nccl_name(c));
         if (nccl)
             mgpu_nccl_drop(c);
-        close_ways(c);
-        open_ways(c, plan, forced);
+        close_implementations(c);
+        open_implementations(c, plan, forced);
     }
 }
 
-Collective *mgpu_cuda_connect(Machine *m, Device **devices, const mgpu_plan *plan, Processes *processes, Collective *beside)
+Collective *mgpu_cuda_connect(DeviceSet *m, Device **devices, const mgpu_plan *plan, Processes *processes, Collective *beside)
 {
     CudaCollective *c = mgpu_allocate(1, sizeof *c);
-    uint8_t forced = read_way();
+    uint8_t forced = read_implementation();
     *c = (CudaCollective){.machine = m, .devices = (CudaDevice **)devices, .members = plan->devices, .lane = beside ? MGPU_SYNC : MGPU_COMM,
-                          .own = m->own, .processes = processes,
+                          .local = m->local, .processes = processes,
                           .memory = mgpu_allocate((size_t)plan->devices, sizeof(void *))};
     c->collective.close = close_collective;
     if (c->members == 1) {
-        c->collective.transfer = exchange_alone;
+        c->collective.transfer = exchange_of_one;
         c->collective.name = "none";
         return &c->collective;
     }
     if (processes)
         connect_processes(c, plan, forced);
     else
-        connect_own(c, plan, forced, (CudaCollective *)beside);
-    try_ways(c, plan, forced);
-    c->names = name_ways(c, plan);
+        connect_part(c, plan, forced, (CudaCollective *)beside);
+    try_implementations(c, plan, forced);
+    c->names = name_implementations(c, plan);
     c->collective.transfer = mgpu_cuda_exchange;
     c->collective.made_by = made_by;
-    c->collective.may_be_kept = may_be_kept;
+    c->collective.may_be_captured = may_be_captured;
     c->collective.name = c->names;
-    c->collective.note = c->note;
+    c->collective.remark = c->remark;
     return &c->collective;
 }

@@ -10,7 +10,7 @@
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/library.h"
-#include "runtime/cuda/ways.h"
+#include "runtime/cuda/tuning.h"
 #include "runtime/engine/engine.h"
 
 #include <math.h>
@@ -33,22 +33,22 @@ static const CudaSymbol SYMBOLS[] = {CUBLASLT_FUNCTIONS(CUBLASLT_SYMBOL)};
 static const char *const NAMES[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 static const char PACKAGE[] = "CUDA's package libcublas, such as libcublas-13-0, or pip's nvidia-cublas";
 
-typedef struct Part { /* one call of the library */
+typedef struct MatmulCall { /* one call of the library */
     int64_t extent[4], first[MATRICES]; /* first: elements, relative to the whole matmul */
     cublasLtMatrixLayout_t layout[MATRICES];
     cublasLtMatmulAlgo_t algo;
-} Part;
-typedef struct Choice Choice;
-struct Choice { /* the algorithm for a kernel's matmul, for these alignments (0: no such operand) and this epilogue */
+} MatmulCall;
+typedef struct AlgorithmChoice AlgorithmChoice;
+struct AlgorithmChoice { /* the algorithm for a kernel's matmul, for these alignments (0: no such operand) and this epilogue */
     int alignment[OPERANDS];
     uint32_t epilogue;
     cublasLtMatmulDesc_t desc;
-    Part part[2]; int parts; /* the second part is computed first */
+    MatmulCall part[2]; int parts; /* the second part is computed first */
     bool adds;        /* the first part is added to the result of the second: they divide the K dimension */
     bool found;
     /* of --tune: by kernels, without the matmul of the previous call; by the library, all. own_us infinity: not timed */
-    Times times;
-    Choice *next;
+    AlternativeTimes times;
+    AlgorithmChoice *next;
 };
 typedef struct Operands {
     uint8_t *at[OPERANDS]; /* NULL: none */
@@ -57,14 +57,14 @@ typedef struct Operands {
 typedef struct Done { /* an operation that the library computes */
     const mgpu_op *op;
     const mgpu_library_matmul *matmul;
-    const Choice *choice;   /* NULL: the next operation computes it, too */
+    const AlgorithmChoice *choice;   /* NULL: the next operation computes it, too */
     uint32_t epilogue;      /* CUBLASLT_EPILOGUE_... */
     int argument[OPERANDS]; /* of the call; -1: none */
 } Done;
 struct Cublaslt {
     Functions f;
     cublasLtHandle_t handle;
-    Choice **choices; /* [kernel] */
+    AlgorithmChoice **choices; /* [kernel] */
     int kernels;
     Tuning *tuning;   /* NULL: no --tune */
     bool all;         /* all matmuls, not only large ones */
@@ -84,11 +84,11 @@ static char *open_named(const CudaDevice *d, const char *name, Cublaslt *l)
     return status ? mgpu_format("cuBLASLt does not start: %s", l->f.get_status_name(status)) : NULL;
 }
 
-Cublaslt *mgpu_cublaslt_open(const CudaDevice *d, int kernels, char *said, size_t room)
+Cublaslt *mgpu_cublaslt_open(const CudaDevice *d, int kernels, char *description, size_t capacity)
 {
     const char *wish = getenv("MGPU_CUBLASLT");
     if (wish && strcmp(wish, "off") == 0) {
-        snprintf(said, room, "cuBLASLt is off");
+        snprintf(description, capacity, "cuBLASLt is off");
         return NULL;
     }
     Cublaslt *l = mgpu_allocate(1, sizeof *l);
@@ -103,7 +103,7 @@ Cublaslt *mgpu_cublaslt_open(const CudaDevice *d, int kernels, char *said, size_
         free(other);
     }
     if (why) {
-        snprintf(said, room, "no cuBLASLt (%s)", why);
+        snprintf(description, capacity, "no cuBLASLt (%s)", why);
         free(why);
         free(l);
         return NULL;
@@ -112,7 +112,7 @@ Cublaslt *mgpu_cublaslt_open(const CudaDevice *d, int kernels, char *said, size_
     l->all = wish && *wish;
     l->choices = mgpu_allocate((size_t)kernels, sizeof *l->choices);
     size_t version = l->f.get_version();
-    snprintf(said, room, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    snprintf(description, capacity, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
     return l;
 }
 
@@ -122,7 +122,7 @@ static void check(const Cublaslt *l, const CudaDevice *d, int lane, cublasStatus
         mgpu_cuda_library_failed(d, lane, call, l->f.get_status_name(status), "MGPU_CUBLASLT");
 }
 
-static void drop_choice(const Cublaslt *l, const CudaDevice *d, Choice *c)
+static void drop_choice(const Cublaslt *l, const CudaDevice *d, AlgorithmChoice *c)
 {
     for (int i = 0; i < c->parts * MATRICES; i++)
         check(l, d, -1, l->f.layout_destroy(c->part[i / MATRICES].layout[i % MATRICES]), "cublasLtMatrixLayoutDestroy");
@@ -136,7 +136,7 @@ void mgpu_cublaslt_close(const CudaDevice *d, Cublaslt *l)
         return;
     mgpu_cuda_enter(d, -1);
     for (int k = 0; k < l->kernels; k++)
-        for (Choice *c = l->choices[k], *next; c; c = next) {
+        for (AlgorithmChoice *c = l->choices[k], *next; c; c = next) {
             next = c->next;
             drop_choice(l, d, c);
         }
@@ -183,7 +183,7 @@ static void set(const Cublaslt *l, const CudaDevice *d, int lane, cublasLtMatmul
     check(l, d, lane, l->f.desc_set(desc, attribute, value, bytes), "cublasLtMatmulDescSetAttribute");
 }
 
-static void describe_epilogue(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matmul *p, const Choice *c)
+static void describe_epilogue(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matmul *p, const AlgorithmChoice *c)
 {
     int32_t type = type_of(p->sums);
     int64_t pitch = p->d.pitch ? p->d.pitch : extent_of(p, ROWS, d->samples);
@@ -195,7 +195,7 @@ static void describe_epilogue(const Cublaslt *l, const CudaDevice *d, const mgpu
 }
 
 /* Sets the pointers of vectors and gelu's buffer. The library also considers their alignment when it chooses. */
-static void set_pointers(const Cublaslt *l, const CudaDevice *d, int lane, const Choice *c, const Operands *o)
+static void set_pointers(const Cublaslt *l, const CudaDevice *d, int lane, const AlgorithmChoice *c, const Operands *o)
 {
     if (o->at[VECTOR])
         set(l, d, lane, c->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->at[VECTOR], sizeof o->at[VECTOR]);
@@ -215,7 +215,7 @@ static double flops_of(const int64_t *extent) { return 2 * (double)extent[ROWS] 
 /* Returns the extent that is no multiple of 16 bytes in memory, if all rows begin at such multiples; -1 if there is none or it
  * does not matter. On an H100 GPT-2's three matmuls of 50,257 classes (bf16, 32,768 rows of 768) took 3.8, 3.3 and 3.2 ms in two
  * parts, in place of 28.2, 5.0 and 19.7. */
-static int find_odd(const mgpu_library_matmul *p, const Choice *c, const int64_t *extent)
+static int find_odd(const mgpu_library_matmul *p, const AlgorithmChoice *c, const int64_t *extent)
 {
     const mgpu_library_matrix *matrix[] = {&p->a, &p->b, &p->d};
     int64_t unit = MOST_ALIGNMENT / mgpu_dtype_bytes(p->a.type);
@@ -234,7 +234,7 @@ static int find_odd(const mgpu_library_matmul *p, const Choice *c, const int64_t
 }
 
 /* Makes one part, or two: the largest multiple of 16 bytes, and the rest. */
-static void divide(const mgpu_library_matmul *p, Choice *c, const int64_t *extent)
+static void divide(const mgpu_library_matmul *p, AlgorithmChoice *c, const int64_t *extent)
 {
     static const int AXES[MATRICES][2] = {{ROWS, DEPTH}, {DEPTH, COLUMNS}, {ROWS, COLUMNS}};
     const mgpu_library_matrix *matrix[] = {&p->a, &p->b, &p->d};
@@ -252,7 +252,7 @@ static void divide(const mgpu_library_matmul *p, Choice *c, const int64_t *exten
             c->part[1].first[i] = c->part[0].extent[odd] * (beside(matrix[i], i) == odd ? 1 : matrix[i]->pitch);
 }
 
-static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matmul *p, Choice *c)
+static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matmul *p, AlgorithmChoice *c)
 {
     int64_t extent[4];
     set_extents(p, d->samples, extent);
@@ -265,7 +265,7 @@ static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_
         describe_epilogue(l, d, p, c);
     divide(p, c, extent);
     for (int k = 0; k < c->parts; k++) {
-        Part *part = &c->part[k];
+        MatmulCall *part = &c->part[k];
         part->layout[A] = make_layout(l, d, &p->a, part->extent, extent, ROWS, DEPTH);
         part->layout[B] = make_layout(l, d, &p->b, part->extent, extent, DEPTH, COLUMNS);
         part->layout[D] = make_layout(l, d, &p->d, part->extent, extent, ROWS, COLUMNS);
@@ -273,7 +273,7 @@ static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_
 }
 
 /* ---- the choice Finds algorithms that need at most this workspace, the library's favourite first, and returns their number. */
-static int ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, const Choice *c, const Part *part, cublasLtMatmulHeuristicResult_t *results,
+static int ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, const AlgorithmChoice *c, const MatmulCall *part, cublasLtMatmulHeuristicResult_t *results,
                int wanted)
 {
     const cublasLtMatrixLayout_t *layout = part->layout;
@@ -302,7 +302,7 @@ static int ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, const 
 }
 
 /* Likewise for the first part; the second one uses the library's favourite. */
-static int ask_parts(const Cublaslt *l, const CudaDevice *d, int64_t workspace, Choice *c, cublasLtMatmulHeuristicResult_t *results, int wanted)
+static int ask_parts(const Cublaslt *l, const CudaDevice *d, int64_t workspace, AlgorithmChoice *c, cublasLtMatmulHeuristicResult_t *results, int wanted)
 {
     if (c->parts > 1 && !ask(l, d, workspace, c, &c->part[1], results, 1))
         return 0;
@@ -310,7 +310,7 @@ static int ask_parts(const Cublaslt *l, const CudaDevice *d, int64_t workspace, 
     return ask(l, d, workspace, c, &c->part[0], results, wanted);
 }
 
-static cublasStatus_t multiply_part(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p, const Choice *c, const Part *part,
+static cublasStatus_t multiply_part(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p, const AlgorithmChoice *c, const MatmulCall *part,
                                     const cublasLtMatmulAlgo_t *algo, bool adds, const Operands *o)
 {
     static const double ONE[] = {0, 1};
@@ -324,7 +324,7 @@ static cublasStatus_t multiply_part(const CudaDevice *d, const Cublaslt *l, cons
 }
 
 /* algo: of the first part */
-static cublasStatus_t multiply(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p, const Choice *c,
+static cublasStatus_t multiply(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p, const AlgorithmChoice *c,
                                const cublasLtMatmulAlgo_t *algo, const Operands *o)
 {
     cublasStatus_t status = c->parts > 1 ? multiply_part(d, l, p, c, &c->part[1], &c->part[1].algo, false, o) : CUBLAS_STATUS_SUCCESS;
@@ -342,7 +342,7 @@ static bool is_refused(Cublaslt *l, cublasStatus_t status)
     return refused;
 }
 
-static bool try_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_library_matmul *p, const Choice *c, const Operands *o)
+static bool try_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_library_matmul *p, const AlgorithmChoice *c, const Operands *o)
 {
     mgpu_cuda_declare(d, MGPU_COMP, "a matmul that is tried", NULL, -1);
     cublasStatus_t status = multiply(d, l, p, c, &c->part[0].algo, o);
@@ -361,7 +361,7 @@ static char *text_of_matrix(const mgpu_library_matrix *m, int alignment)
 }
 
 /* Returns a key of everything that times depend on. The names of functions include what they are compiled for. */
-static char *key_of(const CudaDevice *d, const Cublaslt *l, const Done *done, const Choice *c, int64_t workspace)
+static char *key_of(const CudaDevice *d, const Cublaslt *l, const Done *done, const AlgorithmChoice *c, int64_t workspace)
 {
     const mgpu_library_matmul *p = done->matmul;
     char *matrix[] = {text_of_matrix(&p->a, c->alignment[A]), text_of_matrix(&p->b, c->alignment[B]), text_of_matrix(&p->d, c->alignment[D])};
@@ -375,20 +375,20 @@ static char *key_of(const CudaDevice *d, const Cublaslt *l, const Done *done, co
     return key;
 }
 
-typedef struct Trial { /* of a call */
+typedef struct MatmulTrial { /* of a call */
     const Cublaslt *l;
     const mgpu_device_phase *phase;
     const Done *done;
-    const Choice *choice;
+    const AlgorithmChoice *choice;
     const cublasLtMatmulHeuristicResult_t *results;
     const Operands *operands;
-} Trial;
+} MatmulTrial;
 
-static bool run_way(const CudaDevice *d, const void *context, int way)
+static bool run_alternative(const CudaDevice *d, const void *context, int alternative)
 {
-    const Trial *t = context;
-    if (way > 0)
-        return multiply(d, t->l, t->done->matmul, t->choice, &t->results[way - 1].algo, t->operands) == CUBLAS_STATUS_SUCCESS;
+    const MatmulTrial *t = context;
+    if (alternative > 0)
+        return multiply(d, t->l, t->done->matmul, t->choice, &t->results[alternative - 1].algo, t->operands) == CUBLAS_STATUS_SUCCESS;
     mgpu_cuda_launch_first(d, t->phase, t->done->op);
     return true;
 }
@@ -397,10 +397,10 @@ static bool run_way(const CudaDevice *d, const void *context, int way)
 static bool may_differ(const CudaDevice *d, const mgpu_library_matmul *p) { return p->sampled >= 0 || d->plan->devices == 1; }
 
 /* Chooses the fastest algorithm; returns false if none runs. */
-static bool tune(const CudaDevice *d, Cublaslt *l, const Trial *t, Choice *c, int count)
+static bool tune(const CudaDevice *d, Cublaslt *l, const MatmulTrial *t, AlgorithmChoice *c, int count)
 {
     char *key = key_of(d, l, t->done, c, t->operands->bytes);
-    c->times = mgpu_time_ways(d, l->tuning, &(Ways){.key = key, .count = 1 + count, .usual = 1, .run = run_way, .context = t});
+    c->times = mgpu_time_alternatives(d, l->tuning, &(Alternatives){.key = key, .count = 1 + count, .usual = 1, .run = run_alternative, .context = t});
     free(key);
     if (c->times.best > 0)
         c->part[0].algo = t->results[c->times.best - 1].algo;
@@ -420,9 +420,9 @@ static int alignment_of(uint64_t address)
     return (int)((address & -address & (MOST_ALIGNMENT - 1)) ? address & -address : MOST_ALIGNMENT);
 }
 
-static Choice *find_choice(const Cublaslt *l, int kernel, const Choice *like)
+static AlgorithmChoice *find_choice(const Cublaslt *l, int kernel, const AlgorithmChoice *like)
 {
-    Choice *c = l->choices[kernel];
+    AlgorithmChoice *c = l->choices[kernel];
     while (c && (memcmp(c->alignment, like->alignment, sizeof c->alignment) != 0 || c->epilogue != like->epilogue))
         c = c->next;
     return c;
@@ -443,9 +443,9 @@ static void add_done(Cublaslt *l, Done done)
     MGPU_PUSH(l->done, l->done_count, done);
 }
 
-static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, int kernel, const Done *done)
+static const AlgorithmChoice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, int kernel, const Done *done)
 {
-    Choice like = {.epilogue = done->epilogue}, *c;
+    AlgorithmChoice like = {.epilogue = done->epilogue}, *c;
     Operands o = operands_at(d, p, done);
     for (int i = 0; i < OPERANDS; i++)
         like.alignment[i] = o.at[i] ? alignment_of((uint64_t)(uintptr_t)o.at[i] - d->arena) : 0;
@@ -461,9 +461,9 @@ static const Choice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_
         cublasLtMatmulHeuristicResult_t results[CANDIDATES] = {0};
         bool timed = l->tuning && may_differ(d, done->matmul);
         int count = ask_parts(l, d, o.bytes, c, results, timed ? CANDIDATES : 1);
-        Trial trial = {l, p, done, c, results, &o};
+        MatmulTrial trial = {l, p, done, c, results, &o};
         c->part[0].algo = results[0].algo;
-        c->times.own_us = INFINITY;
+        c->times.kernel_us = INFINITY;
         c->found = count > 0 && (!timed || tune(d, l, &trial, c, count)) && try_matmul(d, l, done->matmul, c, &o);
         c->next = l->choices[kernel];
         l->choices[kernel] = c;
@@ -538,12 +538,12 @@ static const mgpu_op *find_gradient(const CudaDevice *d, const mgpu_device_phase
 static void set_times(Cublaslt *l, const mgpu_device_phase *p, const Done *done, bool faster)
 {
     const mgpu_op *before = mgpu_comp_before(p, done->op);
-    const Times *t = &done->choice->times;
+    const AlternativeTimes *t = &done->choice->times;
     double matmul_us = mgpu_tuning_us(l->tuning, before);
-    if (isinf(t->own_us) || isinf(matmul_us))
+    if (isinf(t->kernel_us) || isinf(matmul_us))
         return;
     mgpu_tuning_set(l->tuning, before, t->usual_us, faster ? t->best_us : matmul_us);
-    mgpu_tuning_set(l->tuning, done->op, 0, faster ? 0 : t->own_us);
+    mgpu_tuning_set(l->tuning, done->op, 0, faster ? 0 : t->kernel_us);
 }
 
 /* Returns true if the library's calls, which include the matmuls before them, are faster than kernels after whatever computes the
@@ -553,7 +553,7 @@ static bool are_faster(const Cublaslt *l, const mgpu_device_phase *p, const Done
     double together = 0, apart = 0;
     for (int i = 0; i < 2 && both[i]; i++) {
         together += both[i]->choice->times.best_us;
-        apart += both[i]->choice->times.own_us + mgpu_tuning_us(l->tuning, mgpu_comp_before(p, both[i]->op));
+        apart += both[i]->choice->times.kernel_us + mgpu_tuning_us(l->tuning, mgpu_comp_before(p, both[i]->op));
     }
     return together < apart;
 }
@@ -607,11 +607,11 @@ static void prepare_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_device_p
     Done done = {.op = op, .matmul = matmul, .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
                  .argument = {matmul->a.argument, matmul->b.argument, 2, -1, -1}};
     done.choice = choose(d, l, p, op->target, &done);
-    const Times *t = done.choice ? &done.choice->times : NULL;
-    if (t && t->best_us < t->own_us)
+    const AlternativeTimes *t = done.choice ? &done.choice->times : NULL;
+    if (t && t->best_us < t->kernel_us)
         add_done(l, done);
-    if (t && !isinf(t->own_us))
-        mgpu_tuning_set(l->tuning, op, t->usual_us, t->best_us < t->own_us ? t->best_us : t->own_us);
+    if (t && !isinf(t->kernel_us))
+        mgpu_tuning_set(l->tuning, op, t->usual_us, t->best_us < t->kernel_us ? t->best_us : t->kernel_us);
 }
 
 /* First the calls of matmuls, then the calls with epilogues. */
@@ -633,7 +633,7 @@ static int by_operation(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, Tuning *tuning, char *said, size_t room)
+void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, Tuning *tuning, char *description, size_t capacity)
 {
     mgpu_cuda_enter(d, -1);
     l->tuning = tuning;
@@ -641,9 +641,9 @@ void mgpu_cublaslt_prepare(const CudaDevice *d, Cublaslt *l, Tuning *tuning, cha
         prepare_phase(d, l, &d->plan->phases[k].devices[d->number]);
     l->tuning = NULL;
     mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuStreamSynchronize of matmuls that are tried");
-    size_t used = strlen(said);
+    size_t used = strlen(description);
     if (l->refused)
-        snprintf(said + used, room - used, ", %d matmul%s by kernels (%s)", l->refused, l->refused == 1 ? "" : "s",
+        snprintf(description + used, capacity - used, ", %d matmul%s by kernels (%s)", l->refused, l->refused == 1 ? "" : "s",
                  l->f.get_status_name(l->why));
     if (l->done_count)
         qsort(l->done, (size_t)l->done_count, sizeof *l->done, by_operation);

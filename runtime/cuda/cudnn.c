@@ -12,7 +12,7 @@
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/device_cuda.h"
 #include "runtime/cuda/library.h"
-#include "runtime/cuda/ways.h"
+#include "runtime/cuda/tuning.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,18 +31,18 @@ static const double LARGE_STEP = 5e11; /* operations: below that, opening the li
 enum { MANY_CHANNELS = 32 };
 static const char PACKAGE[] = "cuDNN's package, such as libcudnn9-cuda-13, or pip's nvidia-cudnn-cu13";
 
-typedef struct Choice { /* the execution plan for a kernel's convolution */
+typedef struct PlanChoice { /* the execution plan for a kernel's convolution */
     bool asked;
     cudnnBackendDescriptor_t plan; /* NULL: there is none */
     cudnnBackendDescriptor_t candidate[CANDIDATES]; int candidates; /* the plans to choose from */
     cudnnBackendDescriptor_t *made; int made_count; /* all descriptors created for it */
-    Times times;                   /* of --tune: by the kernel, and by the chosen plan */
-} Choice;
+    AlternativeTimes times;                   /* of --tune: by the kernel, and by the chosen plan */
+} PlanChoice;
 struct Cudnn {
     Functions f;
     cudnnHandle_t handle;
     CUfunction transpose[3]; /* of elements of 2, 4, 8 bytes; NULL: not needed */
-    Choice *choices;         /* [kernel] */
+    PlanChoice *choices;         /* [kernel] */
     int kernels;
     bool all;                /* every convolution that it supports, not only those known to be faster */
     CUdeviceptr work; int64_t work_bytes; /* 0: not allocated yet */
@@ -61,7 +61,7 @@ static void check(const Cudnn *l, const CudaDevice *d, int lane, cudnnStatus_t s
 
 static bool is_refusal(cudnnStatus_t status) { return status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR; }
 
-static cudnnBackendDescriptor_t make(const Cudnn *l, const CudaDevice *d, Choice *c, int type)
+static cudnnBackendDescriptor_t make(const Cudnn *l, const CudaDevice *d, PlanChoice *c, int type)
 {
     c->made = mgpu_resize(c->made, (size_t)(c->made_count + 1) * sizeof *c->made);
     check(l, d, -1, l->f.descriptor_create(type, &c->made[c->made_count]), "cudnnBackendCreateDescriptor");
@@ -123,7 +123,7 @@ static int64_t filter_bytes(const mgpu_library_convolution *v)
     return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
 }
 
-static void open_workspace(CudaDevice *d, Cudnn *l, int64_t besides)
+static void open_workspace(CudaDevice *d, Cudnn *l, int64_t outside_arena)
 {
     int64_t weights = 0;
     for (int k = 0; k < l->kernels; k++) {
@@ -131,8 +131,8 @@ static void open_workspace(CudaDevice *d, Cudnn *l, int64_t besides)
         weights = own > weights ? own : weights;
     }
     l->work_bytes = weights + (d->gpu->major >= HOPPER ? LARGE_WORKSPACE : WORKSPACE);
-    l->work = mgpu_cuda_allocate(d, l->work_bytes, l->work_bytes + besides, "besides its arena, cuDNN (MGPU_CUDNN=off goes without it) takes");
-    d->besides += l->work_bytes;
+    l->work = mgpu_cuda_allocate(d, l->work_bytes, l->work_bytes + outside_arena, "besides its arena, cuDNN (MGPU_CUDNN=off goes without it) takes");
+    d->outside_arena_bytes += l->work_bytes;
 }
 
 static bool wants_all(bool tuned)
@@ -178,13 +178,13 @@ bool mgpu_cudnn_wanted(const CudaDevice *d, bool tuned)
     return wants_all(tuned) ? !wish || strcmp(wish, "off") != 0 : is_large(d);
 }
 
-Cudnn *mgpu_cudnn_open(CudaDevice *d, int kernels, int64_t besides, char *said, size_t room)
+Cudnn *mgpu_cudnn_open(CudaDevice *d, int kernels, int64_t outside_arena, char *description, size_t capacity)
 {
     const char *wish = getenv("MGPU_CUDNN");
     Cudnn *l = mgpu_allocate(1, sizeof *l);
     char *why = open_named(d, wish && strchr(wish, '/') ? wish : NAME, l);
     if (why) {
-        snprintf(said, room, "no cuDNN (%s)", why);
+        snprintf(description, capacity, "no cuDNN (%s)", why);
         free(why);
         free(l);
         return NULL;
@@ -192,21 +192,21 @@ Cudnn *mgpu_cudnn_open(CudaDevice *d, int kernels, int64_t besides, char *said, 
     l->kernels = kernels;
     l->choices = mgpu_allocate((size_t)kernels, sizeof *l->choices);
     find_transpositions(d, l);
-    open_workspace(d, l, besides);
+    open_workspace(d, l, outside_arena);
     check(l, d, -1, l->f.set_stream(l->handle, d->stream[MGPU_COMP]), "cudnnSetStream");
     size_t version = l->f.get_version();
-    snprintf(said, room, "cuDNN %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+    snprintf(description, capacity, "cuDNN %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
     return l;
 }
 
 CudaRange mgpu_cudnn_workspace(const Cudnn *l) { return (CudaRange){l->work, l->work + (uint64_t)l->work_bytes, true, "cuDNN's workspace"}; }
 
-static void drop_choice(const Cudnn *l, const CudaDevice *d, Choice *c)
+static void drop_choice(const Cudnn *l, const CudaDevice *d, PlanChoice *c)
 {
     while (c->made_count > 0)
         check(l, d, -1, l->f.descriptor_destroy(c->made[--c->made_count]), "cudnnBackendDestroyDescriptor");
     free(c->made);
-    *c = (Choice){.asked = true};
+    *c = (PlanChoice){.asked = true};
 }
 
 void mgpu_cudnn_close(const CudaDevice *d, Cudnn *l)
@@ -230,7 +230,7 @@ static int type_of(uint8_t type)
 }
 
 /* Extents are in the library's order, with channels second; in memory channels are innermost. */
-static cudnnBackendDescriptor_t describe_tensor(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, Choice *c, int which)
+static cudnnBackendDescriptor_t describe_tensor(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, PlanChoice *c, int which)
 {
     cudnnBackendDescriptor_t to = make(l, d, c, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     const int64_t *places = which == X ? v->inputs : which == W ? v->taps : v->outputs, id = which, alignment = ALIGNMENT;
@@ -252,7 +252,7 @@ static cudnnBackendDescriptor_t describe_tensor(const Cudnn *l, const CudaDevice
     return to;
 }
 
-static cudnnBackendDescriptor_t describe_windows(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, Choice *c)
+static cudnnBackendDescriptor_t describe_windows(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, PlanChoice *c)
 {
     cudnnBackendDescriptor_t to = make(l, d, c, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
     int type = v->type == MGPU_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT, mode = CUDNN_CROSS_CORRELATION;
@@ -268,7 +268,7 @@ static cudnnBackendDescriptor_t describe_windows(const Cudnn *l, const CudaDevic
     return to;
 }
 
-static cudnnBackendDescriptor_t describe_operation(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, Choice *c)
+static cudnnBackendDescriptor_t describe_operation(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, PlanChoice *c)
 {
     static const struct { int descriptor, alpha, beta, windows, tensor[TENSORS]; } OPERATION[] = {
         [MGPU_CONVOLUTION_Y] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
@@ -301,7 +301,7 @@ static bool is_unwanted(const mgpu_library_convolution *v, int note)
            (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && v->type == MGPU_F32 && !v->tf32);
 }
 
-static bool may_use(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, Choice *c, cudnnBackendDescriptor_t configuration)
+static bool may_use(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, PlanChoice *c, cudnnBackendDescriptor_t configuration)
 {
     cudnnBackendDescriptor_t engine = make(l, d, c, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     int note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -317,7 +317,7 @@ static bool may_use(const Cudnn *l, const CudaDevice *d, const mgpu_library_conv
 }
 
 /* Returns NULL if the engine does not support it here, or needs more than `workspace`. */
-static cudnnBackendDescriptor_t make_plan(Cudnn *l, const CudaDevice *d, Choice *c, cudnnBackendDescriptor_t configuration, int64_t workspace)
+static cudnnBackendDescriptor_t make_plan(Cudnn *l, const CudaDevice *d, PlanChoice *c, cudnnBackendDescriptor_t configuration, int64_t workspace)
 {
     cudnnBackendDescriptor_t plan = make(l, d, c, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     int64_t bytes = 0, count;
@@ -334,7 +334,7 @@ static cudnnBackendDescriptor_t make_plan(Cudnn *l, const CudaDevice *d, Choice 
 }
 
 /* Gets configurations of engines by one of the library's heuristics, the best first; returns their number. */
-static int ask(Cudnn *l, const CudaDevice *d, Choice *c, cudnnBackendDescriptor_t graph, int mode, cudnnBackendDescriptor_t *configuration)
+static int ask(Cudnn *l, const CudaDevice *d, PlanChoice *c, cudnnBackendDescriptor_t graph, int mode, cudnnBackendDescriptor_t *configuration)
 {
     cudnnBackendDescriptor_t rules = make(l, d, c, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     int64_t count = 0;
@@ -351,7 +351,7 @@ static int ask(Cudnn *l, const CudaDevice *d, Choice *c, cudnnBackendDescriptor_
     return status ? 0 : (int)(count < CONFIGURATIONS ? count : CONFIGURATIONS);
 }
 
-static void choose(Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, Choice *c, int64_t workspace)
+static void choose(Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, PlanChoice *c, int64_t workspace)
 {
     static const int MODE[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
     cudnnBackendDescriptor_t operation = describe_operation(l, d, v, c), graph = make(l, d, c, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -405,7 +405,7 @@ static void transpose(const Cudnn *l, const CudaDevice *d, int lane, const mgpu_
 static cudnnStatus_t execute(const Cudnn *l, const CudaDevice *d, int lane, cudnnBackendDescriptor_t plan, void *const at[TENSORS], void *work)
 {
     static const int64_t ID[] = {Y, X, W};
-    Choice pack = {0};
+    PlanChoice pack = {0};
     cudnnBackendDescriptor_t p = make(l, d, &pack, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     set(l, d, lane, p, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, TENSORS, ID);
     set(l, d, lane, p, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, TENSORS, at);
@@ -439,7 +439,7 @@ static bool is_aligned(const mgpu_library_convolution *v, void *const *argument)
 
 /* Tries the convolution once, where the kernel can still be used instead, with the real operands in the unused arena. The trial
  * also loads what cannot be loaded during a capture. */
-static void try_convolution(const CudaDevice *d, Cudnn *l, const mgpu_library_convolution *v, Choice *c, void *const *argument)
+static void try_convolution(const CudaDevice *d, Cudnn *l, const mgpu_library_convolution *v, PlanChoice *c, void *const *argument)
 {
     mgpu_cuda_declare(d, MGPU_COMP, "a convolution that is tried", NULL, -1);
     cudnnStatus_t status = convolve(l, d, -1, v, c->plan, argument);
@@ -468,28 +468,28 @@ static char *key_of(const CudaDevice *d, const Cudnn *l, const mgpu_op *op)
     return key;
 }
 
-typedef struct Trial { const Cudnn *l; const mgpu_device_phase *phase; const mgpu_op *op; const Choice *choice; void *const *argument; } Trial;
+typedef struct ConvolutionTrial { const Cudnn *l; const mgpu_device_phase *phase; const mgpu_op *op; const PlanChoice *choice; void *const *argument; } ConvolutionTrial;
 
-static bool run_way(const CudaDevice *d, const void *context, int way)
+static bool run_alternative(const CudaDevice *d, const void *context, int alternative)
 {
-    const Trial *t = context;
-    if (way > 0)
-        return convolve(t->l, d, -1, d->kernels[t->op->target].convolution, t->choice->candidate[way - 1], t->argument) == CUDNN_STATUS_SUCCESS;
+    const ConvolutionTrial *t = context;
+    if (alternative > 0)
+        return convolve(t->l, d, -1, d->kernels[t->op->target].convolution, t->choice->candidate[alternative - 1], t->argument) == CUDNN_STATUS_SUCCESS;
     mgpu_cuda_launch_first(d, t->phase, t->op);
     return true;
 }
 
-static void tune(const CudaDevice *d, Cudnn *l, const Trial *t, Choice *c)
+static void tune(const CudaDevice *d, Cudnn *l, const ConvolutionTrial *t, PlanChoice *c)
 {
     char *key = key_of(d, l, t->op);
-    c->times = mgpu_time_ways(d, l->tuning, &(Ways){.key = key, .count = 1 + c->candidates, .usual = 0, .run = run_way, .context = t});
+    c->times = mgpu_time_alternatives(d, l->tuning, &(Alternatives){.key = key, .count = 1 + c->candidates, .usual = 0, .run = run_alternative, .context = t});
     free(key);
-    bool faster = c->times.best > 0 && c->times.best_us < c->times.own_us;
+    bool faster = c->times.best > 0 && c->times.best_us < c->times.kernel_us;
     c->plan = faster ? c->candidate[c->times.best - 1] : NULL;
-    c->times.best_us = faster ? c->times.best_us : c->times.own_us;
+    c->times.best_us = faster ? c->times.best_us : c->times.kernel_us;
 }
 
-static void prepare_kernel(const CudaDevice *d, Cudnn *l, const mgpu_device_phase *p, const mgpu_op *op, Choice *c)
+static void prepare_kernel(const CudaDevice *d, Cudnn *l, const mgpu_device_phase *p, const mgpu_op *op, PlanChoice *c)
 {
     const mgpu_library_convolution *v = d->kernels[op->target].convolution;
     void *argument[3];
@@ -501,7 +501,7 @@ static void prepare_kernel(const CudaDevice *d, Cudnn *l, const mgpu_device_phas
     choose(l, d, v, c, l->work_bytes - filter_bytes(v));
     bool tuned = c->plan && l->tuning;
     if (tuned)
-        tune(d, l, &(Trial){l, p, op, c, argument}, c);
+        tune(d, l, &(ConvolutionTrial){l, p, op, c, argument}, c);
     if (c->plan)
         try_convolution(d, l, v, c, argument);
     else if (!tuned)
@@ -515,14 +515,14 @@ static void prepare_phase(const CudaDevice *d, Cudnn *l, const mgpu_device_phase
     for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++) {
         if (op->verb != MGPU_CALL || !d->kernels[op->target].convolution)
             continue;
-        Choice *c = &l->choices[op->target];
+        PlanChoice *c = &l->choices[op->target];
         prepare_kernel(d, l, p, op, c);
-        if (l->tuning && c->times.own_us > 0)
+        if (l->tuning && c->times.kernel_us > 0)
             mgpu_tuning_set(l->tuning, op, mgpu_tuning_usual_us(l->tuning, op, c->times.usual_us), c->times.best_us);
     }
 }
 
-void mgpu_cudnn_prepare(const CudaDevice *d, Cudnn *l, Tuning *tuning, char *said, size_t room)
+void mgpu_cudnn_prepare(const CudaDevice *d, Cudnn *l, Tuning *tuning, char *description, size_t capacity)
 {
     mgpu_cuda_enter(d, -1);
     l->tuning = tuning;
@@ -531,17 +531,17 @@ void mgpu_cudnn_prepare(const CudaDevice *d, Cudnn *l, Tuning *tuning, char *sai
         prepare_phase(d, l, &d->plan->phases[k].devices[d->number]);
     l->tuning = NULL;
     mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuStreamSynchronize of convolutions that are tried");
-    size_t used = strlen(said);
-    snprintf(said + used, room - used, ", %d convolution%s", l->done, l->done == 1 ? "" : "s");
-    used = strlen(said);
+    size_t used = strlen(description);
+    snprintf(description + used, capacity - used, ", %d convolution%s", l->done, l->done == 1 ? "" : "s");
+    used = strlen(description);
     if (l->refused)
-        snprintf(said + used, room - used, l->why ? ", %d by kernels (%s)" : ", %d by kernels", l->refused, l->f.get_error_string(l->why));
+        snprintf(description + used, capacity - used, l->why ? ", %d by kernels (%s)" : ", %d by kernels", l->refused, l->f.get_error_string(l->why));
 }
 
 int mgpu_cudnn_run(const CudaDevice *d, const Cudnn *l, const DeviceCall *call)
 {
     const mgpu_library_convolution *v = d->kernels[call->op->target].convolution;
-    const Choice *c = &l->choices[call->op->target];
+    const PlanChoice *c = &l->choices[call->op->target];
     if (!c->plan || !is_aligned(v, call->argument))
         return 0;
     check(l, d, MGPU_COMP, convolve(l, d, MGPU_COMP, v, c->plan, call->argument), "cudnnBackendExecute");

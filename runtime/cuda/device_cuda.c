@@ -5,9 +5,9 @@
  * engine, so each one first makes the device's context current, which costs nothing if it already is. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/device_cuda.h"
-#include "runtime/cuda/near.h"
+#include "runtime/cuda/numa.h"
 #include "runtime/cuda/nvtx.h"
-#include "runtime/cuda/ways.h"
+#include "runtime/cuda/tuning.h"
 #include "runtime/engine/engine.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ enum { BOUNCE_BYTES = 4 << 20 };
 
 /* ---- the machine */
 /* Checks calls before devices are opened and after they are closed; device -1: none. */
-static void check_machine(const Machine *m, int device, CUresult r, const char *call)
+static void check_machine(const DeviceSet *m, int device, CUresult r, const char *call)
 {
     char text[200];
     if (r == CUDA_SUCCESS)
@@ -38,9 +38,9 @@ static bool is_for_virtual(const mgpu_program *p)
     return all;
 }
 
-static Machine *cuda_find(const char *wanted, const mgpu_program *p, const mgpu_plan *plan, Processes *processes)
+static DeviceSet *cuda_find(const char *wanted, const mgpu_program *p, const mgpu_plan *plan, Processes *processes)
 {
-    Machine *m = mgpu_allocate(1, sizeof *m);
+    DeviceSet *m = mgpu_allocate(1, sizeof *m);
     DeviceList list = {0};
     const char *usual = p->gpus;
     char *why = mgpu_find_gpus(&m->list, &m->cuda);
@@ -52,23 +52,23 @@ static Machine *cuda_find(const char *wanted, const mgpu_program *p, const mgpu_
                   p->images->arch, why ? ": " : "", why ? why : "");
     if (why)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program is made for NVIDIA GPUs: %s", why);
-    if (m->list.note)
-        mgpu_say("%s: warning: %s", program_invocation_short_name, m->list.note);
+    if (m->list.remark)
+        mgpu_say("%s: warning: %s", program_invocation_short_name, m->list.remark);
     if (wanted || usual)
         free(mgpu_read_devices(wanted ? wanted : usual, &list)); /* it was checked when the plan was chosen */
     list.compiled = !wanted;
     m->count = plan->devices;
     m->gpu = mgpu_allocate((size_t)m->count, sizeof *m->gpu);
     m->context = mgpu_allocate((size_t)m->count, sizeof *m->context);
-    mgpu_own_gpus(m, &list, processes);
+    mgpu_choose_gpus(m, &list, processes);
     mgpu_free_devices(&list);
     check_machine(m, -1, m->cuda->driver_get_version(&m->version), "cuDriverGetVersion");
     return m;
 }
 
-static void cuda_leave(Machine *m)
+static void cuda_leave(DeviceSet *m)
 {
-    for (int d = m->own.first; d < m->own.end; d++)
+    for (int d = m->local.first; d < m->local.end; d++)
         check_machine(m, d, m->cuda->device_primary_ctx_release(m->gpu[d]->device), "cuDevicePrimaryCtxRelease");
     mgpu_free_gpus(&m->list);
     free(m->gpu);
@@ -77,11 +77,11 @@ static void cuda_leave(Machine *m)
 }
 
 /* ---- opening */
-static void *allocate_near(const CudaDevice *d, size_t bytes, const char *call)
+static void *allocate_on_node(const CudaDevice *d, size_t bytes, const char *call)
 {
     cpu_set_t before;
     void *memory;
-    bool near = mgpu_go_near(MGPU_PCI_DEVICES, d->gpu->bus, &before);
+    bool near = mgpu_bind_to_node(MGPU_PCI_DEVICES, d->gpu->bus, &before);
     mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE), call);
     memset(memory, 0, bytes);
     if (near)
@@ -106,8 +106,8 @@ static void open_memory(CudaDevice *d, const DevicePlan *p)
         d->arena = mgpu_cuda_allocate(d, (int64_t)bytes, mgpu_cuda_scratch(p->plan), "its arena takes");
     d->arena_bytes = p->device->arena_bytes;
     clear_arena(d);
-    d->staging = allocate_near(d, staging, "cuMemHostAlloc of staging memory");
-    d->bounce = allocate_near(d, BOUNCE_BYTES, "cuMemHostAlloc");
+    d->staging = allocate_on_node(d, staging, "cuMemHostAlloc of staging memory");
+    d->bounce = allocate_on_node(d, BOUNCE_BYTES, "cuMemHostAlloc");
 }
 
 static void open_streams(CudaDevice *d)
@@ -133,20 +133,20 @@ static void make_parameters(CudaDevice *d, const mgpu_plan *plan)
 }
 
 /* Returns where to append what a library says of itself. */
-static char *say_more(CudaDevice *d, size_t *room)
+static char *say_more(CudaDevice *d, size_t *capacity)
 {
-    size_t used = strlen(d->said);
-    snprintf(d->said + used, sizeof d->said - used, ", ");
-    used = strlen(d->said);
-    *room = sizeof d->said - used;
-    return d->said + used;
+    size_t used = strlen(d->description);
+    snprintf(d->description + used, sizeof d->description - used, ", ");
+    used = strlen(d->description);
+    *capacity = sizeof d->description - used;
+    return d->description + used;
 }
 
 static void open_libraries(CudaDevice *d, const DevicePlan *p)
 {
     bool multiplies = false, convolves = false;
     Tuning *tuning = p->tune ? mgpu_tuning_open(d) : NULL;
-    size_t room;
+    size_t capacity;
     for (int k = 0; k < d->kernel_count; k++) {
         multiplies = multiplies || d->kernels[k].matmul;
         convolves = convolves || d->kernels[k].convolution;
@@ -154,26 +154,26 @@ static void open_libraries(CudaDevice *d, const DevicePlan *p)
     if (tuning)
         mgpu_cuda_tune_tiles(d, tuning);
     if (multiplies) {
-        char *said = say_more(d, &room);
-        d->library = mgpu_cublaslt_open(d, d->kernel_count, said, room);
+        char *description = say_more(d, &capacity);
+        d->library = mgpu_cublaslt_open(d, d->kernel_count, description, capacity);
     }
     if (d->library)
-        mgpu_cublaslt_prepare(d, d->library, tuning, d->said, sizeof d->said);
+        mgpu_cublaslt_prepare(d, d->library, tuning, d->description, sizeof d->description);
     if (convolves && mgpu_cudnn_wanted(d, p->tune)) {
-        char *said = say_more(d, &room);
-        d->cudnn = mgpu_cudnn_open(d, d->kernel_count, mgpu_cuda_scratch(p->plan), said, room);
+        char *description = say_more(d, &capacity);
+        d->cudnn = mgpu_cudnn_open(d, d->kernel_count, mgpu_cuda_scratch(p->plan), description, capacity);
     }
     if (d->cudnn)
-        mgpu_cudnn_prepare(d, d->cudnn, tuning, d->said, sizeof d->said);
+        mgpu_cudnn_prepare(d, d->cudnn, tuning, d->description, sizeof d->description);
     if (tuning)
-        mgpu_tuning_close(d, tuning, d->said, sizeof d->said);
+        mgpu_tuning_close(d, tuning, d->description, sizeof d->description);
 }
 
 /* Creates the context and loads the kernels, which the driver may have to compile. */
 static Device *cuda_begin(const DevicePlan *p)
 {
     CudaDevice *d = mgpu_allocate(1, sizeof *d);
-    Machine *m = p->machine;
+    DeviceSet *m = p->machine;
     check_machine(m, p->number, m->cuda->device_primary_ctx_retain(&m->context[p->number], m->gpu[p->number]->device),
                   "cuDevicePrimaryCtxRetain");
     d->cuda = m->cuda;
@@ -181,7 +181,7 @@ static Device *cuda_begin(const DevicePlan *p)
     d->gpu = m->gpu[p->number];
     d->context = m->context[p->number];
     d->fail = p->fail;
-    d->fail_late = p->fail_late;
+    d->fail_async = p->fail_async;
     d->stage = p->stage;
     d->owner = p->context;
     d->returned = p->returned;
@@ -191,8 +191,8 @@ static Device *cuda_begin(const DevicePlan *p)
     d->samples = p->device->shard.capacity;
     d->kernels = p->program->gpu_kernels;
     d->kernel_count = p->program->kernel_count;
-    d->alone = mgpu_allocate(1, sizeof *d->alone);
-    pthread_mutex_init(d->alone, NULL);
+    d->serial_lock = mgpu_allocate(1, sizeof *d->serial_lock);
+    pthread_mutex_init(d->serial_lock, NULL);
     mgpu_cuda_enter(d, -1);
     mgpu_cuda_load(d, p->program, p->tune);
     return (Device *)d;
@@ -201,14 +201,14 @@ static Device *cuda_begin(const DevicePlan *p)
 static Device *cuda_open(const DevicePlan *p)
 {
     CudaDevice *d = cuda_device(p->begun);
-    Machine *m = p->machine;
+    DeviceSet *m = p->machine;
     mgpu_cuda_enter(d, -1);
-    if (d->number == m->own.first && mgpu_cuda_may_use_nccl(m, p->plan))
+    if (d->number == m->local.first && mgpu_cuda_may_use_nccl(m, p->plan))
         mgpu_nccl_find_memory(m, p->program);
     open_streams(d);
     open_memory(d, p);
     make_parameters(d, p->plan);
-    snprintf(d->said, sizeof d->said, "%s, driver %d.%d", d->gpu->name, m->version / 1000, m->version % 1000 / 10);
+    snprintf(d->description, sizeof d->description, "%s, driver %d.%d", d->gpu->name, m->version / 1000, m->version % 1000 / 10);
     open_libraries(d, p);
     if (p->tune || d->library || d->cudnn)
         clear_arena(d); /* trials have left data there */
@@ -220,8 +220,8 @@ static void cuda_close(Device *device)
     CudaDevice *d = cuda_device(device);
     const CudaDriver *cuda = d->cuda;
     mgpu_cuda_enter(d, -1);
-    for (int i = 0; i < d->mark_count; i++)
-        mgpu_cuda_check(d, -1, cuda->event_destroy(d->marks[i]), "cuEventDestroy");
+    for (int i = 0; i < d->event_count; i++)
+        mgpu_cuda_check(d, -1, cuda->event_destroy(d->events[i]), "cuEventDestroy");
     for (int lane = 0; lane < MGPU_LANES; lane++) {
         for (int i = 0; i < d->clocks[lane].count; i++)
             mgpu_cuda_check(d, -1, cuda->event_destroy(d->clocks[lane].events[i]), "cuEventDestroy");
@@ -236,22 +236,22 @@ static void cuda_close(Device *device)
         d->fail(d->owner, -1, "ncclMemFree of its arena failed");
     mgpu_cuda_check(d, -1, cuda->mem_free_host(d->staging), "cuMemFreeHost");
     mgpu_cuda_check(d, -1, cuda->mem_free_host(d->bounce), "cuMemFreeHost");
-    if (d->noted)
-        mgpu_cuda_check(d, -1, cuda->mem_free_host((void *)d->noted), "cuMemFreeHost");
+    if (d->written_step)
+        mgpu_cuda_check(d, -1, cuda->mem_free_host((void *)d->written_step), "cuMemFreeHost");
     if (d->launched)
         mgpu_cuda_check(d, -1, cuda->mem_free(d->launched), "cuMemFree");
-    for (int i = 0; i < MGPU_COUNT(d->turns) && d->turns[i]; i++)
-        mgpu_cuda_check(d, -1, cuda->event_destroy(d->turns[i]), "cuEventDestroy");
+    for (int i = 0; i < MGPU_COUNT(d->fork_events) && d->fork_events[i]; i++)
+        mgpu_cuda_check(d, -1, cuda->event_destroy(d->fork_events[i]), "cuEventDestroy");
     for (int i = 0; i < d->module_count; i++)
         mgpu_cuda_check(d, -1, cuda->module_unload(d->modules[i]), "cuModuleUnload");
     free(d->modules);
     free(d->images);
     free(d->function);
     free(d->instead);
-    free(d->marks);
+    free(d->events);
     free(d->parameters);
-    pthread_mutex_destroy(d->alone);
-    free(d->alone);
+    pthread_mutex_destroy(d->serial_lock);
+    free(d->serial_lock);
     free(d);
 }
 
@@ -308,19 +308,19 @@ static void cuda_settled(Device *d)
 
 static const char *cuda_library_name(const Device *d)
 {
-    return ((const CudaDevice *)d)->said;
+    return ((const CudaDevice *)d)->description;
 }
 
 static int64_t cuda_library_bytes(const Device *d)
 {
-    return ((const CudaDevice *)d)->besides;
+    return ((const CudaDevice *)d)->outside_arena_bytes;
 }
 
 /* ---- asynchronous execution */
-static void open_notes(CudaDevice *d, int count)
+static void open_step_memory(CudaDevice *d, int count)
 {
     void *memory = NULL;
-    size_t bytes = (size_t)count * sizeof *d->noted;
+    size_t bytes = (size_t)count * sizeof *d->written_step;
     if (!d->cuda->stream_write_value)
         return;
     mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
@@ -328,32 +328,32 @@ static void open_notes(CudaDevice *d, int count)
     CUresult r = d->cuda->stream_write_value(d->stream[MGPU_COMP], (CUdeviceptr)(uintptr_t)memory, 0, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (r == CUDA_SUCCESS)
         r = d->cuda->stream_synchronize(d->stream[MGPU_COMP]);
-    /* notes are not essential */
+    /* written numbers are not essential */
     if (r == CUDA_ERROR_NOT_SUPPORTED || r == CUDA_ERROR_NOT_PERMITTED || r == CUDA_ERROR_INVALID_VALUE) {
         mgpu_cuda_check(d, -1, d->cuda->mem_free_host(memory), "cuMemFreeHost");
         return;
     }
     mgpu_cuda_check(d, -1, r, "cuStreamWriteValue32");
-    d->noted = memory;
+    d->written_step = memory;
 }
 
-static void cuda_make_marks(Device *device, int count)
+static void cuda_create_events(Device *device, int count)
 {
     CudaDevice *d = cuda_device(device);
     mgpu_cuda_enter(d, -1);
-    d->marks = mgpu_allocate((size_t)count, sizeof *d->marks);
-    for (; d->mark_count < count; d->mark_count++)
-        mgpu_cuda_check(d, -1, d->cuda->event_create(&d->marks[d->mark_count], CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING),
+    d->events = mgpu_allocate((size_t)count, sizeof *d->events);
+    for (; d->event_count < count; d->event_count++)
+        mgpu_cuda_check(d, -1, d->cuda->event_create(&d->events[d->event_count], CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING),
                         "cuEventCreate");
-    open_notes(d, count);
+    open_step_memory(d, count);
 }
 
 /* Some drivers cannot capture a write of a value, and a graph would write the same one in all its launches. So the launch writes
  * the value to device memory, and the graph copies it from there. */
-static void keep_note(CudaDevice *d, int lane, int mark)
+static void capture_step_write(CudaDevice *d, int lane, int event_number)
 {
     mgpu_cuda_declare(d, lane, "a note", NULL, -1);
-    mgpu_cuda_check(d, lane, d->cuda->memcpy_dtoh_async((void *)&d->noted[mark], d->launched, sizeof *d->noted, d->stream[lane]), "cuMemcpyDtoHAsync");
+    mgpu_cuda_check(d, lane, d->cuda->memcpy_dtoh_async((void *)&d->written_step[event_number], d->launched, sizeof *d->written_step, d->stream[lane]), "cuMemcpyDtoHAsync");
 }
 
 static void write_value(CudaDevice *d, int lane, CUdeviceptr to, uint32_t value)
@@ -361,27 +361,27 @@ static void write_value(CudaDevice *d, int lane, CUdeviceptr to, uint32_t value)
     mgpu_cuda_check(d, lane, d->cuda->stream_write_value(d->stream[lane], to, value, CU_STREAM_WRITE_VALUE_DEFAULT), "cuStreamWriteValue32");
 }
 
-static void cuda_note(Device *device, int lane, int mark, uint32_t value)
+static void cuda_write_step(Device *device, int lane, int event_number, uint32_t value)
 {
     CudaDevice *d = cuda_device(device);
-    if (!d->noted)
+    if (!d->written_step)
         return;
     mgpu_cuda_enter(d, lane);
     if (d->captures)
-        keep_note(d, lane, mark);
+        capture_step_write(d, lane, event_number);
     else
-        write_value(d, lane, (CUdeviceptr)(uintptr_t)&d->noted[mark], value);
+        write_value(d, lane, (CUdeviceptr)(uintptr_t)&d->written_step[event_number], value);
 }
 
-static uint32_t cuda_noted(const Device *device, int mark)
+static uint32_t cuda_written_step(const Device *device, int event_number)
 {
     const CudaDevice *d = (const CudaDevice *)device;
-    return d->noted ? atomic_load_explicit(&d->noted[mark], memory_order_acquire) : 0;
+    return d->written_step ? atomic_load_explicit(&d->written_step[event_number], memory_order_acquire) : 0;
 }
 
-static bool cuda_notes(const Device *device)
+static bool cuda_writes_steps(const Device *device)
 {
-    return ((const CudaDevice *)device)->noted != NULL;
+    return ((const CudaDevice *)device)->written_step != NULL;
 }
 
 static int64_t cuda_available(Device *device)
@@ -403,34 +403,34 @@ static bool cuda_failed(Device *device)
 /* In a capture, events are waited for from outside of the graph, unless they are `within`. */
 static unsigned recorded(const CudaDevice *d) { return d->captures ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT; }
 
-static void cuda_mark(Device *device, int lane, int mark, bool within)
+static void cuda_record_event(Device *device, int lane, int event_number, bool within)
 {
     CudaDevice *d = cuda_device(device);
     mgpu_cuda_enter(d, lane);
-    mgpu_cuda_check(d, lane, d->cuda->event_record_with_flags(d->marks[mark], d->stream[lane], within ? CU_EVENT_RECORD_DEFAULT : recorded(d)), "cuEventRecord");
+    mgpu_cuda_check(d, lane, d->cuda->event_record_with_flags(d->events[event_number], d->stream[lane], within ? CU_EVENT_RECORD_DEFAULT : recorded(d)), "cuEventRecord");
 }
 
-static void cuda_follow(Device *device, int lane, int mark)
+static void cuda_wait_event(Device *device, int lane, int event_number)
 {
     CudaDevice *d = cuda_device(device);
     mgpu_cuda_enter(d, lane);
-    mgpu_cuda_check(d, lane, d->cuda->stream_wait_event(d->stream[lane], d->marks[mark], CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
+    mgpu_cuda_check(d, lane, d->cuda->stream_wait_event(d->stream[lane], d->events[event_number], CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
 }
 
-static const char *cuda_reach(Device *device, int mark, char text[400])
+static const char *cuda_wait_on_host(Device *device, int event_number, char text[400])
 {
     CudaDevice *d = cuda_device(device);
     CUresult r = d->cuda->ctx_set_current(d->context);
     if (r == CUDA_SUCCESS)
-        r = d->cuda->event_synchronize(d->marks[mark]);
+        r = d->cuda->event_synchronize(d->events[event_number]);
     return r == CUDA_SUCCESS ? NULL : mgpu_cuda_error_text(d, r, "cuEventSynchronize", text);
 }
 
-static void cuda_begin_alone(Device *device)
+static void cuda_begin_serialized(Device *device)
 {
     CudaDevice *d = cuda_device(device);
-    pthread_mutex_lock(d->alone);
-    mgpu_cuda_alone_on(d);
+    pthread_mutex_lock(d->serial_lock);
+    mgpu_cuda_serialize_on(d);
 }
 
 static void cuda_finish(Device *device, int lane)
@@ -438,8 +438,8 @@ static void cuda_finish(Device *device, int lane)
     CudaDevice *d = cuda_device(device);
     mgpu_cuda_enter(d, lane);
     mgpu_cuda_check(d, lane, d->cuda->stream_synchronize(d->stream[lane]), "cuStreamSynchronize");
-    mgpu_cuda_alone_on(NULL);
-    pthread_mutex_unlock(d->alone);
+    mgpu_cuda_serialize_on(NULL);
+    pthread_mutex_unlock(d->serial_lock);
 }
 
 static void cuda_upload(Device *device, int64_t offset, const void *from, int64_t bytes)
@@ -474,8 +474,8 @@ static bool cuda_call(Device *device, const DeviceCall *call, int count, const m
     double began = mgpu_seconds();
     mgpu_cuda_enter(d, MGPU_COMP);
     d->after_kernel = d->after_kernel && follows;
-    if (kernel->together || count > 1) {
-        count_launch(d, mgpu_cuda_launch_together(d, call, count, step, d->after_kernel), began);
+    if (kernel->calls_per_launch || count > 1) {
+        count_launch(d, mgpu_cuda_launch_table(d, call, count, step, d->after_kernel), began);
         d->after_kernel = true;
         return true;
     }
@@ -512,32 +512,32 @@ static void cuda_declare(Device *device, const mgpu_op *op, const char *operatio
     free(there);
 }
 
-static void cuda_tell(Machine *m, const void *counter, int64_t value)
+static void cuda_publish(DeviceSet *m, const void *counter, int64_t value)
 {
-    if (m->cuda->tell)
-        m->cuda->tell(counter, value);
+    if (m->cuda->publish)
+        m->cuda->publish(counter, value);
 }
 
-static void cuda_hear(Machine *m, const void *counter, int64_t at_least)
+static void cuda_waited_for(DeviceSet *m, const void *counter, int64_t at_least)
 {
-    if (m->cuda->hear)
-        m->cuda->hear(counter, at_least);
+    if (m->cuda->waited_for)
+        m->cuda->waited_for(counter, at_least);
 }
 
 /* Makes later work of a lane wait for what another lane has been issued. */
 static void follow_lane(CudaDevice *d, int lane, int other)
 {
-    CUevent event = d->turns[other == MGPU_COMM];
+    CUevent event = d->fork_events[other == MGPU_COMM];
     mgpu_cuda_check(d, MGPU_COMP, d->cuda->event_record(event, d->stream[other]), "cuEventRecord");
     mgpu_cuda_check(d, MGPU_COMP, d->cuda->stream_wait_event(d->stream[lane], event, CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
 }
 
-static void open_turns(CudaDevice *d)
+static void create_fork_events(CudaDevice *d)
 {
-    for (int i = 0; i < MGPU_COUNT(d->turns); i++)
-        mgpu_cuda_check(d, -1, d->cuda->event_create(&d->turns[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    if (d->noted)
-        d->launched = mgpu_cuda_allocate(d, sizeof *d->noted, sizeof *d->noted, "besides its arena, notes in graphs take");
+    for (int i = 0; i < MGPU_COUNT(d->fork_events); i++)
+        mgpu_cuda_check(d, -1, d->cuda->event_create(&d->fork_events[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    if (d->written_step)
+        d->launched = mgpu_cuda_allocate(d, sizeof *d->written_step, sizeof *d->written_step, "besides its arena, notes in graphs take");
 }
 
 /* NCCL asks for a thread-local capture ("Using NCCL with CUDA Graphs", Capture modes), as threads of other devices allocate
@@ -546,8 +546,8 @@ static void cuda_begin_segment(Device *device, bool transfers)
 {
     CudaDevice *d = cuda_device(device);
     mgpu_cuda_enter(d, MGPU_COMP);
-    if (transfers && !d->turns[0])
-        open_turns(d);
+    if (transfers && !d->fork_events[0])
+        create_fork_events(d);
     mgpu_cuda_check(d, MGPU_COMP,
                     d->cuda->stream_begin_capture(d->stream[MGPU_COMP], transfers ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED),
                     "cuStreamBeginCapture");
@@ -625,23 +625,23 @@ static double cuda_seconds(Device *device, int lane, int from, int to)
     return 1e-3 * (double)ms;
 }
 
-static void *cuda_locked(Machine *m, int64_t bytes)
+static void *cuda_locked(DeviceSet *m, int64_t bytes)
 {
     void *memory = NULL;
     char call[60];
     snprintf(call, sizeof call, "cuMemHostAlloc of %lld bytes", (long long)bytes);
-    check_machine(m, m->own.first, m->cuda->ctx_set_current(m->context[m->own.first]), "cuCtxSetCurrent");
-    check_machine(m, m->own.first, m->cuda->mem_host_alloc(&memory, (size_t)bytes, CU_MEMHOSTALLOC_PORTABLE), call);
+    check_machine(m, m->local.first, m->cuda->ctx_set_current(m->context[m->local.first]), "cuCtxSetCurrent");
+    check_machine(m, m->local.first, m->cuda->mem_host_alloc(&memory, (size_t)bytes, CU_MEMHOSTALLOC_PORTABLE), call);
     return memset(memory, 0, (size_t)bytes);
 }
 
-static void cuda_unlock(Machine *m, void *memory)
+static void cuda_unlock(DeviceSet *m, void *memory)
 {
-    check_machine(m, m->own.first, m->cuda->ctx_set_current(m->context[m->own.first]), "cuCtxSetCurrent");
-    check_machine(m, m->own.first, m->cuda->mem_free_host(memory), "cuMemFreeHost");
+    check_machine(m, m->local.first, m->cuda->ctx_set_current(m->context[m->local.first]), "cuCtxSetCurrent");
+    check_machine(m, m->local.first, m->cuda->mem_free_host(memory), "cuMemFreeHost");
 }
 
-static void cuda_achieved(Machine *m, const char *what)
+static void cuda_achieved(DeviceSet *m, const char *what)
 {
     m->achieved = what;
 }
@@ -655,24 +655,24 @@ static void cuda_range(Device *d, const char *name)
         mgpu_nvtx_pop();
 }
 
-static const AheadKind AHEAD = {
-    .make_marks = cuda_make_marks,
-    .mark = cuda_mark,
-    .follow = cuda_follow,
-    .note = cuda_note,
-    .noted = cuda_noted,
-    .notes = cuda_notes,
+static const AsyncKind ASYNC = {
+    .create_events = cuda_create_events,
+    .record_event = cuda_record_event,
+    .wait_event = cuda_wait_event,
+    .write_step = cuda_write_step,
+    .written_step = cuda_written_step,
+    .writes_steps = cuda_writes_steps,
     .available = cuda_available,
     .failed = cuda_failed,
-    .reach = cuda_reach,
-    .begin = cuda_begin_alone,
+    .wait_on_host = cuda_wait_on_host,
+    .begin = cuda_begin_serialized,
     .finish = cuda_finish,
     .upload = cuda_upload,
     .call = cuda_call,
     .checks = cuda_checks,
     .declare = cuda_declare,
-    .tell = cuda_tell,
-    .hear = cuda_hear,
+    .publish = cuda_publish,
+    .waited_for = cuda_waited_for,
     .begin_segment = cuda_begin_segment,
     .end_segment = cuda_end_segment,
     .launch = cuda_launch,
@@ -688,7 +688,7 @@ static const AheadKind AHEAD = {
 
 const DeviceKind mgpu_device_cuda = {
     .name = "cuda",
-    .ahead = &AHEAD,
+    .async = &ASYNC,
     .find = cuda_find,
     .leave = cuda_leave,
     .begin = cuda_begin,

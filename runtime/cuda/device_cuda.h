@@ -12,11 +12,11 @@
 
 extern const DeviceKind mgpu_device_cuda;
 
-struct Machine {
+struct DeviceSet {
     const CudaDriver *cuda;
     GpuList list;
     int count;               /* devices of all processes */
-    DeviceSpan own;          /* devices of this process; the arrays below are for these only */
+    DeviceSpan local;          /* devices of this process; the arrays below are for these only */
     const Gpu **gpu;         /* [device]; devices that share a GPU have the same pointer */
     CUcontext *context;      /* [device]: the primary context of its GPU */
     bool shared;             /* some GPU has two devices */
@@ -27,14 +27,14 @@ struct Machine {
 
 typedef struct Cublaslt Cublaslt;    /* cublaslt.c */
 typedef struct Cudnn Cudnn;          /* cudnn.c */
-typedef struct Tuning Tuning;        /* ways.c */
+typedef struct Tuning Tuning;        /* tuning.c */
 typedef struct CudaDevice {
     const CudaDriver *cuda;
     const Gpu *gpu;
     CUcontext context;
     const mgpu_program *program;
     const mgpu_plan *plan;
-    const Machine *machine;
+    const DeviceSet *machine;
     CUstream stream[MGPU_LANES];       /* stream of the lane host: copies to the host */
     CUmodule *modules; int module_count, last_module; /* last_module: the module of the last function found */
     const mgpu_image **images;         /* [module]: what it was loaded from */
@@ -46,11 +46,11 @@ typedef struct CudaDevice {
     CUdeviceptr arena;
     bool nccl_arena;                   /* the arena was allocated by NCCL */
     int64_t arena_bytes, samples;
-    int64_t besides;                   /* bytes allocated outside the arena for collectives and cuDNN's workspace */
+    int64_t outside_arena_bytes;                   /* bytes allocated outside the arena for collectives and cuDNN's workspace */
     uint8_t *staging;
     uint8_t *bounce;                   /* page-locked, for copies from and to pageable memory */
-    CUevent *marks; int mark_count;
-    _Atomic uint32_t *noted;           /* [mark], page-locked; NULL: the driver cannot write to it from a stream */
+    CUevent *events; int event_count;
+    _Atomic uint32_t *written_step;           /* [event], page-locked; NULL: the driver cannot write to it from a stream */
     struct { CUevent *events; int count; } clocks[MGPU_LANES];
     void **parameters; int most_parameters;
     Cublaslt *library;                 /* NULL: kernels compute all matmuls */
@@ -58,13 +58,13 @@ typedef struct CudaDevice {
     _Atomic int64_t launches, launch_ns; /* graphs and calls issued, and the host's time in that */
     bool overlaps, after_kernel;       /* programmatic dependent launch may be used; comp's last work was our kernel */
     bool captures, captures_transfers; /* lane comp is being captured; lane comm, too; for the issuing thread only */
-    CUevent turns[2]; /* events by which lanes comp and comm fork and join around a graph with transfers; NULL: not created yet */
-    CUdeviceptr launched;              /* the value that notes in such graphs copy, written before each launch; 0: none */
-    pthread_mutex_t *alone;            /* MGPU_GRAPHS=wait: held by the thread whose operation is executing */
+    CUevent fork_events[2]; /* events by which lanes comp and comm fork and join around a graph with transfers; NULL: not created yet */
+    CUdeviceptr launched;              /* the number that such graphs copy to the host, written before each launch; 0: none */
+    pthread_mutex_t *serial_lock;            /* MGPU_GRAPHS=wait: held by the thread whose operation is executing */
     int number;
-    char said[400];
+    char description[400];
     __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
-    void (*fail_late)(void *context, const char *error, const char *call);
+    void (*fail_async)(void *context, const char *error, const char *call);
     void (*stage)(void *context, const char *what); /* as in DevicePlan */
     void *owner;
     _Atomic int64_t *returned;         /* as in DevicePlan */
@@ -76,7 +76,7 @@ static inline CudaDevice *cuda_device(Device *d) { return (CudaDevice *)d; }
 /* Ends the program if the call failed. lane: the lane whose operation it belongs to, or -1. */
 void mgpu_cuda_check(const CudaDevice *, int lane, CUresult, const char *call);
 const char *mgpu_cuda_error_text(const CudaDevice *, CUresult, const char *call, char text[400]); /* describes a failed call */
-void mgpu_cuda_alone_on(const CudaDevice *);         /* MGPU_GRAPHS=wait: the caller's operation runs there; NULL: none */
+void mgpu_cuda_serialize_on(const CudaDevice *);         /* MGPU_GRAPHS=wait: the caller's operation runs there; NULL: none */
 void mgpu_cuda_enter(const CudaDevice *, int lane);  /* makes the device's context current */
 /* Ends the program because a call of a library failed. status: the library's word for it; variable: the environment variable that
  * turns the library off. */
@@ -91,21 +91,22 @@ void mgpu_cuda_declare(const CudaDevice *, int lane, const char *operation, cons
 void *mgpu_cuda_argument(const CudaDevice *, const mgpu_device_phase *, const mgpu_op *, int argument);
 int64_t mgpu_cuda_workspace(const mgpu_op *);
 
-/* memory.c: Allocates device memory, which is not zeroed. If there is not enough, ends the program with advice. besides: bytes
- * that a device needs outside its arena, including this; what: the beginning of a sentence, such as "its arena takes". */
-CUdeviceptr mgpu_cuda_allocate(const CudaDevice *, int64_t bytes, int64_t besides, const char *what);
+/* memory.c: Allocates device memory, which is not zeroed. If there is not enough, ends the program with advice. outside_arena:
+ * bytes that a device needs outside its arena, including this; what: the beginning of a sentence, such as "its arena takes". */
+CUdeviceptr mgpu_cuda_allocate(const CudaDevice *, int64_t bytes, int64_t outside_arena, const char *what);
 
 /* image.c: loads the image for the device's GPU, and the functions of all kernels in it. */
 char *mgpu_image_archs(const mgpu_image *); /* "sm_90, compute_90", each once; the caller frees it */
 void mgpu_cuda_load(CudaDevice *, const mgpu_program *, bool tune); /* tune: also the alternative tiles of contractions */
 CUfunction mgpu_cuda_function(CudaDevice *, const char *name);
 
-/* cublaslt.c: matmuls by cuBLASLt. Returns NULL if it is not there or not wanted; said: its name, or the reason. */
-Cublaslt *mgpu_cublaslt_open(const CudaDevice *, int kernels, char *said, size_t room);
+/* cublaslt.c: matmuls by cuBLASLt. Returns NULL if it is not there or not wanted; description: its name, or the reason. */
+Cublaslt *mgpu_cublaslt_open(const CudaDevice *, int kernels, char *description, size_t capacity);
 void mgpu_cublaslt_close(const CudaDevice *, Cublaslt *);
-/* Called before the first step: chooses the calls that the library computes, and appends a remark to `said`. tuning: choose what
- * is measured to be faster than kernels, and the fastest algorithms; NULL: everything that it supports, by its own heuristics. */
-void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, Tuning *, char *said, size_t room);
+/* Called before the first step: chooses the calls that the library computes, and appends a remark to `description`. tuning:
+ * choose what is measured to be faster than kernels, and the fastest algorithms; NULL: everything that it supports, by its own
+ * heuristics. */
+void mgpu_cublaslt_prepare(const CudaDevice *, Cublaslt *, Tuning *, char *description, size_t capacity);
 /* Issues to the lane comp what the library computes of a call. Returns the number of its matmuls; 0 if the next call computes
  * this one, too; -1 if the library does not compute it. */
 int mgpu_cublaslt_run(const CudaDevice *, const Cublaslt *, const DeviceCall *);
@@ -119,29 +120,29 @@ static inline int mgpu_cuda_row(const CudaDevice *d, int kernel) { return d->ins
  * in the stream. Returns how many functions are launched. */
 int mgpu_cuda_launch(const CudaDevice *, const mgpu_op *, void *const *argument, int arguments, const mgpu_step *, bool follows);
 /* with a table */
-int mgpu_cuda_launch_together(const CudaDevice *, const DeviceCall *, int count, const mgpu_step *, bool follows);
+int mgpu_cuda_launch_table(const CudaDevice *, const DeviceCall *, int count, const mgpu_step *, bool follows);
 /* Launches with the buffers' first slots, to be timed. */
 void mgpu_cuda_launch_first(const CudaDevice *, const mgpu_device_phase *, const mgpu_op *);
 
 /* cudnn.c: convolutions by cuDNN, likewise. mgpu_cudnn_run returns how many kernels it issues in place of a call; 0: it does not
  * compute it. */
 bool mgpu_cudnn_wanted(const CudaDevice *, bool tuned);
-Cudnn *mgpu_cudnn_open(CudaDevice *, int kernels, int64_t besides, char *said, size_t room); /* besides: bytes for collectives */
+Cudnn *mgpu_cudnn_open(CudaDevice *, int kernels, int64_t outside_arena, char *description, size_t capacity); /* outside_arena: bytes for collectives */
 void mgpu_cudnn_close(const CudaDevice *, Cudnn *);
 CudaRange mgpu_cudnn_workspace(const Cudnn *); /* that its calls write */
-void mgpu_cudnn_prepare(const CudaDevice *, Cudnn *, Tuning *, char *said, size_t room);
+void mgpu_cudnn_prepare(const CudaDevice *, Cudnn *, Tuning *, char *description, size_t capacity);
 int mgpu_cudnn_run(const CudaDevice *, const Cudnn *, const DeviceCall *);
 
 /* nccl.c: Finds and uses NCCL's allocator, whose memory it can register for all transports, including NVLink's switches. Returns
  * 0 if there is none. Memory is freed by nccl_free. */
-void mgpu_nccl_find_memory(Machine *, const mgpu_program *);
+void mgpu_nccl_find_memory(DeviceSet *, const mgpu_program *);
 CUdeviceptr mgpu_nccl_allocate(const CudaDevice *, int64_t bytes);
 
-/* own.c: Sets m->own and m->gpu to the GPUs of this process, of those in m->list. named: the value of --devices. */
-void mgpu_own_gpus(Machine *m, const DeviceList *named, Processes *);
+/* process_gpus.c: Sets m->own and m->gpu to the GPUs of this process, of those in m->list. named: the value of --devices. */
+void mgpu_choose_gpus(DeviceSet *m, const DeviceList *named, Processes *);
 
 /* collective.c, connect.c */
-bool mgpu_cuda_may_use_nccl(const Machine *, const mgpu_plan *); /* provided that it is installed */
-Collective *mgpu_cuda_connect(Machine *, Device **, const mgpu_plan *, Processes *, Collective *beside);
+bool mgpu_cuda_may_use_nccl(const DeviceSet *, const mgpu_plan *); /* provided that it is installed */
+Collective *mgpu_cuda_connect(DeviceSet *, Device **, const mgpu_plan *, Processes *, Collective *beside);
 int64_t mgpu_cuda_scratch(const mgpu_plan *); /* bytes that collectives allocate outside a device's arena */
 #endif

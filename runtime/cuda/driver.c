@@ -11,7 +11,7 @@
 #define CUDA_SYMBOL(symbol, field, parameters) {#symbol, offsetof(CudaDriver, field), false},
 #define CUDA_OPTIONAL(symbol, field, parameters) {#symbol, offsetof(CudaDriver, field), true},
 static const CudaSymbol SYMBOLS[] = {CUDA_FUNCTIONS(CUDA_SYMBOL) CUDA_LATER(CUDA_OPTIONAL){"vgpuDeclare", offsetof(CudaDriver, declare), true},
-                                      {"vgpuTell", offsetof(CudaDriver, tell), true}, {"vgpuHear", offsetof(CudaDriver, hear), true}};
+                                      {"vgpuTell", offsetof(CudaDriver, publish), true}, {"vgpuHear", offsetof(CudaDriver, waited_for), true}};
 #undef CUDA_SYMBOL
 #undef CUDA_OPTIONAL
 static const CudaLibrary LIBRARY = {.name = "libcuda.so.1", .package = "NVIDIA's driver (on Debian the package libcuda1)",

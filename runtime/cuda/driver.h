@@ -97,7 +97,7 @@ typedef struct CUlaunchConfig {
 enum { CUDA_READS, CUDA_WRITES, CUDA_EXCHANGES /* words accessed by kernels of several GPUs, relaxed, system scope */ };
 typedef struct CudaRange { uint64_t begin, end; int writes; /* CUDA_... */ const char *name; /* of the buffer */ } CudaRange;
 typedef void CudaDeclare(void *stream, const char *operation, const CudaRange *, int count);
-typedef void CudaTell(const void *counter, int64_t value);
+typedef void CudaCounterCall(const void *counter, int64_t value);
 
 /* X(symbol in the library, field of CudaDriver, parameters) */
 #define CUDA_FUNCTIONS(X)                                                                                              \
@@ -107,9 +107,9 @@ typedef void CudaTell(const void *counter, int64_t value);
     X(cuGetErrorString, get_error_string, (CUresult error, const char **text))                                         \
     X(cuDeviceGetCount, device_get_count, (int *count))                                                                \
     X(cuDeviceGet, device_get, (CUdevice *device, int ordinal))                                                        \
-    X(cuDeviceGetName, device_get_name, (char *name, int room, CUdevice device))                                       \
+    X(cuDeviceGetName, device_get_name, (char *name, int capacity, CUdevice device))                                       \
     X(cuDeviceGetUuid_v2, device_get_uuid, (CUuuid *uuid, CUdevice device))                                            \
-    X(cuDeviceGetPCIBusId, device_get_pci_bus_id, (char *text, int room, CUdevice device))                             \
+    X(cuDeviceGetPCIBusId, device_get_pci_bus_id, (char *text, int capacity, CUdevice device))                             \
     X(cuDeviceGetAttribute, device_get_attribute, (int *value, int attribute, CUdevice device))                        \
     X(cuDeviceTotalMem_v2, device_total_mem, (size_t *bytes, CUdevice device))                                         \
     X(cuDevicePrimaryCtxRetain, device_primary_ctx_retain, (CUcontext *context, CUdevice device))                      \
@@ -167,7 +167,7 @@ typedef struct CudaDriver {
     CUDA_FUNCTIONS(CUDA_FIELD)
     CUDA_LATER(CUDA_FIELD)
     CudaDeclare *declare; /* checking stand-ins only; else NULL */
-    CudaTell *tell, *hear;
+    CudaCounterCall *publish, *waited_for;
 } CudaDriver;
 #undef CUDA_FIELD
 

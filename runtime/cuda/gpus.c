@@ -94,7 +94,7 @@ static const char *visible_devices(void) { return getenv("CUDA_VISIBLE_DEVICES")
 void mgpu_free_gpus(GpuList *list)
 {
     free(list->gpus);
-    free(list->note);
+    free(list->remark);
 }
 
 /* Returns why a GPU that is divided but has no slice cannot be used, or NULL. */
@@ -124,7 +124,7 @@ char *mgpu_no_gpu(void)
                      : mgpu_format("NVIDIA's driver finds no GPU; nvidia-smi -L lists those that work");
 }
 
-char *mgpu_shown_by(void)
+char *mgpu_visible_by(void)
 {
     const char *visible = visible_devices();
     return visible ? mgpu_format(", as CUDA_VISIBLE_DEVICES is '%s'", visible) : mgpu_format("%s", "");
@@ -153,7 +153,7 @@ char *mgpu_find_gpus(GpuList *list, const CudaDriver **driver)
         order_gpus(list, &known);
     find_slices(list, &known);
     if (missing && !visible && count > 1)
-        list->note = mgpu_format("nvidia-smi's order of GPUs is not known, so they are in that of the PCI bus: %s", missing);
+        list->remark = mgpu_format("nvidia-smi's order of GPUs is not known, so they are in that of the PCI bus: %s", missing);
     free(missing);
     mgpu_free_gpus(&known);
     return NULL;

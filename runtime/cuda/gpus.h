@@ -23,7 +23,7 @@ typedef struct Gpu {
 typedef struct GpuList {
     Gpu *gpus;
     int count;
-    char *note;          /* a remark on their order for users, or NULL */
+    char *remark;          /* a remark on their order for users, or NULL */
 } GpuList;
 void mgpu_free_gpus(GpuList *);
 
@@ -36,7 +36,7 @@ char *mgpu_find_gpus(GpuList *, const CudaDriver **);
 /* Likewise, as cheaply as possible: by NVML if no GPU is divided. `device` may not be set. */
 char *mgpu_list_gpus(GpuList *);
 char *mgpu_no_gpu(void);                             /* why the driver shows none; the caller frees it */
-char *mgpu_shown_by(void);                           /* ", as CUDA_VISIBLE_DEVICES is '2,0'", or ""; the caller frees it */
+char *mgpu_visible_by(void);                           /* ", as CUDA_VISIBLE_DEVICES is '2,0'", or ""; the caller frees it */
 void mgpu_bus_text(const char *from, char to[24]);   /* "00000000:65:00.0" -> "0000:65:00.0"; "" if it is no bus id */
 
 /* select.c: the value of --devices: how many devices of which kind, and which GPUs. "2", "host:3", "cuda:2", "cuda:0,2",

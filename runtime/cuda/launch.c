@@ -35,7 +35,7 @@ static int launch(const CudaDevice *d, const mgpu_op *op, int row, void **parame
     void *nothing = NULL;
     int64_t samples = op->elements ? mgpu_own_elements(op) : d->samples;
     int launches = 0;
-    if (kernel->spare)
+    if (kernel->unused_workspace)
         parameter[count++] = &nothing;
     parameter[count] = &step;
     parameter[count + 1] = &samples;
@@ -61,14 +61,14 @@ static void add_call(const CudaDevice *d, CallTable *t, const DeviceCall *call, 
     mgpu_add_call(t, call->argument, samples, kernel->words > 0 ? kernel->parameters : NULL, blocks_of(&kernel->launch[0], samples));
 }
 
-int mgpu_cuda_launch_together(const CudaDevice *d, const DeviceCall *call, int count, const mgpu_step *step, bool follows)
+int mgpu_cuda_launch_table(const CudaDevice *d, const DeviceCall *call, int count, const mgpu_step *step, bool follows)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
     const mgpu_launch *l = &kernel->launch[0];
     CallTable table;
     void *parameters[] = {table.bytes, &step};
-    if (!mgpu_begin_table(&table, kernel->together, call->arguments, kernel->words) || count > kernel->together)
-        mgpu_die("a launch of kernel %s has %d calls, of at most %d", kernel->name, count, kernel->together);
+    if (!mgpu_begin_table(&table, kernel->calls_per_launch, call->arguments, kernel->words) || count > kernel->calls_per_launch)
+        mgpu_die("a launch of kernel %s has %d calls, of at most %d", kernel->name, count, kernel->calls_per_launch);
     for (int i = 0; i < count; i++)
         add_call(d, &table, &call[i], kernel);
     launch_function(d, d->function[call->op->target][0], table.blocks, l, parameters, follows);

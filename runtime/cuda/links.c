@@ -8,20 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 1 << 16, MOST_SAID = 4 /* bad links that are named */ };
+enum { WORDS = 1 << 16, MOST_NAMED = 4 /* bad links that are named */ };
 
-typedef struct Trial {
+typedef struct LinkTrial {
     const CudaCollective *c;
     CUdeviceptr *source, *target;    /* [member], WORDS each */
     uint32_t *sent, *arrived;        /* page-locked */
-} Trial;
+} LinkTrial;
 
 static void synchronize(const CudaDevice *d)
 {
     mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMM]), "cuStreamSynchronize");
 }
 
-static bool arrived(const Trial *t, int to)
+static bool arrived(const LinkTrial *t, int to)
 {
     const CudaDevice *d = t->c->devices[to];
     memset(t->arrived, 0, WORDS * sizeof *t->arrived);
@@ -31,26 +31,26 @@ static bool arrived(const Trial *t, int to)
     return memcmp(t->sent, t->arrived, WORDS * sizeof *t->sent) == 0;
 }
 
-static void clear(const Trial *t, int to)
+static void clear(const LinkTrial *t, int to)
 {
     const CudaDevice *d = t->c->devices[to];
     mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(t->target[to], 0, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemsetD8Async");
 }
 
-static void fill_pattern(const Trial *t, int from, int to)
+static void fill_pattern(const LinkTrial *t, int from, int to)
 {
     uint32_t word = (uint32_t)(from * MGPU_MOST_MEMBERS + to + 1);
     for (int i = 0; i < WORDS; i++)
         t->sent[i] = word = word * 1664525u + 1013904223u;
 }
 
-static void send(const Trial *t, CUdeviceptr to, int member)
+static void send(const LinkTrial *t, CUdeviceptr to, int member)
 {
     const CudaDevice *d = t->c->devices[member];
     mgpu_cuda_check(d, -1, d->cuda->memcpy_htod_async(to, t->sent, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemcpyHtoDAsync");
 }
 
-static void try_host(const Trial *t, int member)
+static void try_host(const LinkTrial *t, int member)
 {
     const CudaDevice *d = t->c->devices[member];
     char text[400];
@@ -74,7 +74,7 @@ static void say_trial(const CudaDevice *a, const CudaDevice *b)
 }
 
 /* Tests the copy engine and, with peer access, a kernel that reads the other GPU's memory. */
-static bool try_link(const Trial *t, int from, int to, bool access)
+static bool try_link(const LinkTrial *t, int from, int to, bool access)
 {
     const CudaDevice *a = t->c->devices[from], *b = t->c->devices[to];
     say_trial(a, b);
@@ -94,13 +94,13 @@ static bool try_link(const Trial *t, int from, int to, bool access)
     mgpu_members m = {.from = {(const void *)(uintptr_t)t->source[from]}, .to = {(void *)(uintptr_t)t->target[to]}, .from_count = 1,
                       .to_count = 1};
     clear(t, to);
-    mgpu_cuda_launch_sum(t->c, to, MGPU_U32, &m, 0, WORDS);
+    mgpu_cuda_launch_add(t->c, to, MGPU_U32, &m, 0, WORDS);
     return arrived(t, to);
 }
 
 static int first_of_gpu(const CudaCollective *c, int member)
 {
-    int d = c->own.first;
+    int d = c->local.first;
     while (c->devices[d]->gpu != c->devices[member]->gpu)
         d++;
     return d;
@@ -120,8 +120,8 @@ static bool enable_access(const CudaDevice *d, const CudaDevice *peer)
 /* Without a switch, a GPU may have at most eight peers. So unused access is disabled again, for others that need it. */
 static void give_up_access(const CudaCollective *c)
 {
-    for (int to = c->own.first; to < c->own.end; to++)
-        for (int from = c->own.first; from < c->own.end; from++) {
+    for (int to = c->local.first; to < c->local.end; to++)
+        for (int from = c->local.first; from < c->local.end; from++) {
             if (first_of_gpu(c, from) != from || first_of_gpu(c, to) != to || from == to)
                 continue;
             mgpu_cuda_enter(c->devices[to], -1);
@@ -150,13 +150,13 @@ static void give_back(const CudaDevice *d, CUdeviceptr memory)
         mgpu_cuda_check(d, -1, d->cuda->mem_free(memory), "cuMemFree");
 }
 
-static void allocate(Trial *t, const CudaCollective *c)
+static void allocate(LinkTrial *t, const CudaCollective *c)
 {
-    *t = (Trial){.c = c, .source = mgpu_allocate((size_t)c->members, sizeof *t->source),
+    *t = (LinkTrial){.c = c, .source = mgpu_allocate((size_t)c->members, sizeof *t->source),
                  .target = mgpu_allocate((size_t)c->members, sizeof *t->target),
-                 .sent = mgpu_device_cuda.ahead->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t)),
-                 .arrived = mgpu_device_cuda.ahead->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t))};
-    for (int d = c->own.first; d < c->own.end; d++) {
+                 .sent = mgpu_device_cuda.async->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t)),
+                 .arrived = mgpu_device_cuda.async->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t))};
+    for (int d = c->local.first; d < c->local.end; d++) {
         const CudaDevice *device = c->devices[d];
         if (first_of_gpu(c, d) != d)
             continue;
@@ -166,9 +166,9 @@ static void allocate(Trial *t, const CudaCollective *c)
     }
 }
 
-static void release(Trial *t)
+static void release(LinkTrial *t)
 {
-    for (int d = t->c->own.first; d < t->c->own.end; d++) {
+    for (int d = t->c->local.first; d < t->c->local.end; d++) {
         const CudaDevice *device = t->c->devices[d];
         if (first_of_gpu(t->c, d) != d)
             continue;
@@ -177,8 +177,8 @@ static void release(Trial *t)
         give_back(device, t->target[d]);
         synchronize(device);
     }
-    mgpu_device_cuda.ahead->unlock(t->c->machine, t->sent);
-    mgpu_device_cuda.ahead->unlock(t->c->machine, t->arrived);
+    mgpu_device_cuda.async->unlock(t->c->machine, t->sent);
+    mgpu_device_cuda.async->unlock(t->c->machine, t->arrived);
     free(t->source);
     free(t->target);
 }
@@ -191,43 +191,43 @@ static void say_bad(const CudaCollective *c, int from, int to)
 }
 
 /* Members on one GPU share its links, so only the first one tests them. */
-static void try_peers(const Trial *t, const CudaCollective *c, CudaLinks *links)
+static void try_peers(const LinkTrial *t, const CudaCollective *c, CudaLinks *links)
 {
-    for (int to = c->own.first; to < c->own.end; to++)
-        for (int from = c->own.first; from < c->own.end; from++) {
+    for (int to = c->local.first; to < c->local.end; to++)
+        for (int from = c->local.first; from < c->local.end; from++) {
             if (first_of_gpu(c, from) != from || first_of_gpu(c, to) != to || from == to)
                 continue;
             bool access = enable_access(c->devices[to], c->devices[from]);
-            links->reach = links->reach && access;
+            links->peer_access = links->peer_access && access;
             links->count++;
             if (try_link(t, from, to, access))
                 continue;
             links->bad++;
-            if (links->bad <= MOST_SAID)
+            if (links->bad <= MOST_NAMED)
                 say_bad(c, from, to);
         }
-    if (links->bad > MOST_SAID)
+    if (links->bad > MOST_NAMED)
         mgpu_say("%s: warning: and so does what %d more of the %d links between GPUs carry", program_invocation_short_name,
-                links->bad - MOST_SAID, links->count);
+                links->bad - MOST_NAMED, links->count);
 }
 
 CudaLinks mgpu_cuda_links(const CudaCollective *c, bool peers)
 {
-    Trial t;
-    CudaLinks links = {.reach = true};
-    for (int d = c->own.first; d < c->own.end; d++)
+    LinkTrial t;
+    CudaLinks links = {.peer_access = true};
+    for (int d = c->local.first; d < c->local.end; d++)
         links.apart = links.apart || c->devices[d]->gpu->slice;
-    links.reach = !links.apart;
+    links.peer_access = !links.apart;
     allocate(&t, c);
-    for (int d = c->own.first; d < c->own.end; d++)
+    for (int d = c->local.first; d < c->local.end; d++)
         if (first_of_gpu(c, d) == d)
             try_host(&t, d);
     if (peers && !links.apart)
         try_peers(&t, c, &links);
-    if (peers && !links.apart && !links.reach)
+    if (peers && !links.apart && !links.peer_access)
         give_up_access(c);
     release(&t);
-    const CudaDevice *first = c->devices[c->own.first];
+    const CudaDevice *first = c->devices[c->local.first];
     first->stage(first->owner, "all-reduces are being prepared");
     return links;
 }

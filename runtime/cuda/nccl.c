@@ -20,7 +20,7 @@ typedef struct Nccl {
     ncclComm_t *comms;       /* [member of this process] */
     void **registered;       /* [member]: handle of its arena; NULL: none is registered */
     char *trial;             /* buffer for the error of a trial; NULL: errors end the program */
-    char said[64];
+    char version_text[64];
     int version;             /* 22005: 2.20.5 */
     bool switches;           /* it may use NVLink's switches (NVLS) */
 } Nccl;
@@ -55,20 +55,20 @@ bool mgpu_nccl_adds(uint8_t dtype)
     return type_of(dtype) >= 0;
 }
 
-enum { SAID = 400 };
+enum { TEXT_BYTES = 400 };
 
 /* Returns "unhandled system error (NCCL's own message of its last error)". */
-static const char *words_of(const Nccl *n, ncclResult_t r, char text[SAID])
+static const char *words_of(const Nccl *n, ncclResult_t r, char text[TEXT_BYTES])
 {
     const char *last = n->get_last_error ? n->get_last_error(NULL) : NULL;
     bool more = last && *last;
-    snprintf(text, SAID, "%s%s%.*s%s", n->get_error_string(r), more ? " (" : "", more ? (int)strcspn(last, "\n") : 0, more ? last : "", more ? ")" : "");
+    snprintf(text, TEXT_BYTES, "%s%s%.*s%s", n->get_error_string(r), more ? " (" : "", more ? (int)strcspn(last, "\n") : 0, more ? last : "", more ? ")" : "");
     return text;
 }
 
 static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, const char *call)
 {
-    char text[SAID + 60], words[SAID];
+    char text[TEXT_BYTES + 60], words[TEXT_BYTES];
     size_t available, total;
     if (r == ncclSuccess)
         return;
@@ -78,7 +78,7 @@ static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, 
     if (!n->trial)
         d->fail(d->owner, lane, text);
     if (!*n->trial)
-        snprintf(n->trial, SAID, "%.*s", SAID - 1, text);
+        snprintf(n->trial, TEXT_BYTES, "%.*s", TEXT_BYTES - 1, text);
 }
 
 /* ---- memory NCCL can register memory for NVLink's switches only if it comes from its own allocator or a similar one, so arenas
@@ -90,9 +90,9 @@ static CudaLibrary library_of(const mgpu_program *p, const CudaSymbol *symbols, 
                          .toolkit = true, .folders = p->library_folders};
 }
 
-void mgpu_nccl_find_memory(Machine *m, const mgpu_program *p)
+void mgpu_nccl_find_memory(DeviceSet *m, const mgpu_program *p)
 {
-    static const CudaSymbol MEMORY[] = {{"ncclMemAlloc", offsetof(Machine, nccl_allocate), true}, {"ncclMemFree", offsetof(Machine, nccl_free), true}};
+    static const CudaSymbol MEMORY[] = {{"ncclMemAlloc", offsetof(DeviceSet, nccl_allocate), true}, {"ncclMemFree", offsetof(DeviceSet, nccl_free), true}};
     CudaLibrary library = library_of(p, MEMORY, MGPU_COUNT(MEMORY));
     free(mgpu_cuda_open(&library, m)); /* the reason is reported when devices are connected */
 }
@@ -118,10 +118,10 @@ static bool by_all(Processes *p, bool here)
 
 char *mgpu_nccl_of_any(Processes *p, char *why)
 {
-    typedef struct Card { char text[400]; } Card;
+    typedef struct ErrorText { char text[400]; } ErrorText;
     if (!p)
         return why;
-    Card *cards = mgpu_allocate((size_t)p->count, sizeof *cards);
+    ErrorText *cards = mgpu_allocate((size_t)p->count, sizeof *cards);
     snprintf(cards[p->rank].text, sizeof cards->text, "%s", why ? why : "");
     mgpu_gather_each(p, cards, sizeof *cards);
     for (int r = 0; r < p->count && !why; r++)
@@ -136,24 +136,24 @@ static void register_arenas(const CudaCollective *c, Nccl *n)
 {
     if (!by_all(c->processes, n->comm_register && n->comm_deregister))
         return;
-    int end = c->own.first;
+    int end = c->local.first;
     n->registered = mgpu_allocate((size_t)c->members, sizeof *n->registered);
-    for (; end < c->own.end; end++) {
+    for (; end < c->local.end; end++) {
         const CudaDevice *d = c->devices[end];
         mgpu_cuda_enter(d, -1);
         if (n->comm_register(n->comms[end], (void *)(uintptr_t)d->arena, (size_t)d->arena_bytes, &n->registered[end]) || !n->registered[end])
             break;
     }
-    if (by_all(c->processes, end == c->own.end))
+    if (by_all(c->processes, end == c->local.end))
         return;
-    while (end-- > c->own.first)
+    while (end-- > c->local.first)
         check(n, c->devices[end], -1, n->comm_deregister(n->comms[end], n->registered[end]), "ncclCommDeregister");
     free(n->registered);
     n->registered = NULL;
 }
 
 /* ---- communicators */
-static ncclResult_t connect_own(const Nccl *n, const CudaCollective *c)
+static ncclResult_t connect_part(const Nccl *n, const CudaCollective *c)
 {
     int *gpus = mgpu_allocate((size_t)c->members, sizeof *gpus);
     for (int d = 0; d < c->members; d++)
@@ -167,19 +167,19 @@ static ncclResult_t connect_own(const Nccl *n, const CudaCollective *c)
 static ncclResult_t connect_processes(const Nccl *n, const CudaCollective *c)
 {
     Processes *p = c->processes;
-    struct { ncclResult_t result; ncclUniqueId id; } said = {.result = ncclSuccess};
+    struct { ncclResult_t result; ncclUniqueId id; } check_call = {.result = ncclSuccess};
     if (p->rank == 0)
-        said.result = n->get_unique_id(&said.id);
+        check_call.result = n->get_unique_id(&check_call.id);
     int64_t at[p->count + 1]; /* all bytes come from rank 0 */
     for (int k = 0; k <= p->count; k++)
-        at[k] = k ? (int64_t)sizeof said : 0;
-    p->gather(p, &said, at);
-    if (said.result != ncclSuccess)
-        return said.result;
+        at[k] = k ? (int64_t)sizeof check_call : 0;
+    p->gather(p, &check_call, at);
+    if (check_call.result != ncclSuccess)
+        return check_call.result;
     ncclResult_t r = n->group_start();
-    for (int d = c->own.first; d < c->own.end && r == ncclSuccess; d++) {
+    for (int d = c->local.first; d < c->local.end && r == ncclSuccess; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
-        r = n->comm_init_rank(&n->comms[d], c->members, said.id, d);
+        r = n->comm_init_rank(&n->comms[d], c->members, check_call.id, d);
     }
     ncclResult_t end = n->group_end();
     return r != ncclSuccess ? r : end;
@@ -189,7 +189,7 @@ static ncclResult_t connect_processes(const Nccl *n, const CudaCollective *c)
 static void compare_versions(Processes *p, const Nccl *n, int driver)
 {
     int drivers[p->count];
-    char *cure = mgpu_format("rank 0 has %s; install the same on all hosts", n->said);
+    char *cure = mgpu_format("rank 0 has %s; install the same on all hosts", n->version_text);
     p->compare(p, "another version of NCCL", cure, (uint64_t)n->version);
     free(cure);
     drivers[p->rank] = driver;
@@ -224,7 +224,7 @@ const char *mgpu_nccl_cure(const char *why)
     return "NCCL_DEBUG=WARN says more";
 }
 
-void mgpu_nccl_say_again(const CudaCollective *c, const char *why)
+void mgpu_nccl_explain(const CudaCollective *c, const char *why)
 {
     if (mgpu_rank(c->processes) == 0)
         mgpu_warn_of_this("%s; NCCL is tried again without NVLink's switches (NCCL_NVLS_ENABLE=0); %s", why, mgpu_nccl_cure(why));
@@ -235,7 +235,7 @@ static bool may_use_switches(const CudaCollective *c, const Nccl *n)
 {
     const char *value = getenv(SWITCHES);
     bool may = !c->no_switches && !c->machine->shared && n->version >= OLDEST_SWITCHES && !(value && strcmp(value, "0") == 0);
-    for (int d = c->own.first; d < c->own.end; d++)
+    for (int d = c->local.first; d < c->local.end; d++)
         may = may && c->devices[d]->gpu->major >= OLDEST_SWITCHED && !c->devices[d]->gpu->slice;
     return by_all(c->processes, may);
 }
@@ -256,14 +256,14 @@ static char *refuse_slices(const CudaCollective *c, const Nccl *n)
         return NULL;
     setenv("NCCL_MNNVL_ENABLE", "0", 0); /* "needs to be disabled when using NCCL with MIG" */
     return n->version >= OLDEST_SLICES && c->machine->version >= OLDEST_SLICING
-               ? NULL : mgpu_format("%s joins no slices of GPUs (MIG); 2.31 does, with a driver of CUDA 13.0", n->said);
+               ? NULL : mgpu_format("%s joins no slices of GPUs (MIG); 2.31 does, with a driver of CUDA 13.0", n->version_text);
 }
 
 /* *again: it may succeed without NVLink's switches */
 static char *connect(CudaCollective *c, bool shared, bool *again)
 {
     Nccl *n = mgpu_allocate(1, sizeof *n);
-    const CudaDevice *first = c->devices[c->own.first];
+    const CudaDevice *first = c->devices[c->local.first];
     CudaLibrary library = library_of(first->program, SYMBOLS, MGPU_COUNT(SYMBOLS));
     first->stage(first->owner, c->no_switches ? "NCCL is being started without NVLink's switches" : "NCCL is being started");
     if (c->no_switches)
@@ -276,7 +276,7 @@ static char *connect(CudaCollective *c, bool shared, bool *again)
     }
     n->comms = mgpu_allocate((size_t)c->members, sizeof *n->comms);
     check(n, first, -1, n->get_version(&n->version), "ncclGetVersion");
-    snprintf(n->said, sizeof n->said, "NCCL %d.%d.%d%s", n->version / 10000, n->version / 100 % 100, n->version % 100,
+    snprintf(n->version_text, sizeof n->version_text, "NCCL %d.%d.%d%s", n->version / 10000, n->version / 100 % 100, n->version % 100,
              c->no_switches ? " without NVLink's switches" : "");
     if (c->processes)
         compare_versions(c->processes, n, c->machine->version);
@@ -288,10 +288,10 @@ static char *connect(CudaCollective *c, bool shared, bool *again)
     if (shared)
         setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
     *again = n->switches = may_use_switches(c, n);
-    ncclResult_t r = (c->processes ? connect_processes : connect_own)(n, c);
-    char words[SAID];
+    ncclResult_t r = (c->processes ? connect_processes : connect_part)(n, c);
+    char words[TEXT_BYTES];
     if (r != ncclSuccess)
-        why = mgpu_format("%s does not start%s: %s", n->said,
+        why = mgpu_format("%s does not start%s: %s", n->version_text,
                           shared ? " with devices that share a GPU, which newer ones can do" : "", words_of(n, r, words));
     if (why && *again && c->processes)
         first->stage(first->owner, why); /* shown while this process waits for the others */
@@ -317,13 +317,13 @@ char *mgpu_nccl_open(CudaCollective *c, bool shared)
     char *why = connect(c, shared, &again);
     if (!why || !again)
         return why;
-    mgpu_nccl_say_again(c, why);
+    mgpu_nccl_explain(c, why);
     free(why);
     c->no_switches = true;
     return connect(c, shared, &again);
 }
 
-const char *mgpu_nccl_name(const CudaCollective *c) { return ((const Nccl *)c->nccl)->said; }
+const char *mgpu_nccl_name(const CudaCollective *c) { return ((const Nccl *)c->nccl)->version_text; }
 
 bool mgpu_nccl_is_captured(const CudaCollective *c)
 {
@@ -335,7 +335,7 @@ void mgpu_nccl_close(CudaCollective *c)
     Nccl *n = c->nccl;
     if (!n)
         return;
-    for (int d = c->own.first; d < c->own.end; d++) {
+    for (int d = c->local.first; d < c->local.end; d++) {
         if (n->registered)
             check(n, c->devices[d], -1, n->comm_deregister(n->comms[d], n->registered[d]), "ncclCommDeregister");
         check(n, c->devices[d], -1, n->comm_destroy(n->comms[d]), "ncclCommDestroy");
@@ -349,7 +349,7 @@ void mgpu_nccl_close(CudaCollective *c)
 void mgpu_nccl_drop(CudaCollective *c)
 {
     Nccl *n = c->nccl;
-    for (int d = c->own.first; d < c->own.end && n->comm_abort; d++) {
+    for (int d = c->local.first; d < c->local.end && n->comm_abort; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
         if (n->registered)
             n->comm_deregister(n->comms[d], n->registered[d]);
@@ -363,94 +363,94 @@ void mgpu_nccl_drop(CudaCollective *c)
 }
 
 /* ---- transfers */
-typedef struct Call { Nccl *n; CudaDevice *device; int lane; ncclComm_t comm; CUstream stream; const Operand *o; int members, member, type; int64_t each; } Call;
+typedef struct NcclCall { Nccl *n; CudaDevice *device; int lane; ncclComm_t comm; CUstream stream; const Operand *o; int members, member, type; int64_t each; } NcclCall;
 
-static void *at(const Call *c, int64_t element) { return (char *)c->o->data + element * mgpu_dtype_bytes(c->o->dtype); }
-static size_t numbers(const Call *c, int64_t count) { return (size_t)(count * c->each); } /* elements of the library's type */
+static void *at(const NcclCall *c, int64_t element) { return (char *)c->o->data + element * mgpu_dtype_bytes(c->o->dtype); }
+static size_t numbers(const NcclCall *c, int64_t count) { return (size_t)(count * c->each); } /* elements of the library's type */
 
-static void said(const Call *c, ncclResult_t r, const char *call) { check(c->n, c->device, c->lane, r, call); }
+static void check_call(const NcclCall *c, ncclResult_t r, const char *call) { check(c->n, c->device, c->lane, r, call); }
 
 /* The library's collectives take parts of one size. Otherwise, there is one call for each part that is not empty, in a group. */
-static bool parts_are_equal(const Call *c)
+static bool parts_are_equal(const NcclCall *c)
 {
-    const int64_t *parts = c->o->parties.parts;
+    const int64_t *parts = c->o->participants.parts;
     for (int d = 1; d < c->members; d++)
         if (parts[d + 1] - parts[d] != parts[1])
             return false;
     return true;
 }
 
-static void all_reduce(const Call *c)
+static void all_reduce(const NcclCall *c)
 {
     const Operand *o = c->o;
-    said(c, c->n->all_reduce(o->data, o->data, numbers(c, o->count), c->type, ncclSum, c->comm, c->stream), "ncclAllReduce");
+    check_call(c, c->n->all_reduce(o->data, o->data, numbers(c, o->count), c->type, ncclSum, c->comm, c->stream), "ncclAllReduce");
 }
 
-static void reduce_scatter(const Call *c)
+static void reduce_scatter(const NcclCall *c)
 {
-    const int64_t *parts = c->o->parties.parts;
+    const int64_t *parts = c->o->participants.parts;
     if (parts_are_equal(c)) {
-        said(c, c->n->reduce_scatter(c->o->data, at(c, parts[c->member]), numbers(c, parts[1]), c->type, ncclSum, c->comm, c->stream),
+        check_call(c, c->n->reduce_scatter(c->o->data, at(c, parts[c->member]), numbers(c, parts[1]), c->type, ncclSum, c->comm, c->stream),
              "ncclReduceScatter");
         return;
     }
-    said(c, c->n->group_start(), "ncclGroupStart");
+    check_call(c, c->n->group_start(), "ncclGroupStart");
     for (int d = 0; d < c->members; d++)
         if (parts[d + 1] > parts[d])
-            said(c, c->n->reduce(at(c, parts[d]), at(c, parts[d]), numbers(c, parts[d + 1] - parts[d]), c->type, ncclSum, d, c->comm, c->stream),
+            check_call(c, c->n->reduce(at(c, parts[d]), at(c, parts[d]), numbers(c, parts[d + 1] - parts[d]), c->type, ncclSum, d, c->comm, c->stream),
                  "ncclReduce");
-    said(c, c->n->group_end(), "ncclGroupEnd");
+    check_call(c, c->n->group_end(), "ncclGroupEnd");
 }
 
-static void all_gather(const Call *c)
+static void all_gather(const NcclCall *c)
 {
-    const int64_t *parts = c->o->parties.parts;
+    const int64_t *parts = c->o->participants.parts;
     if (parts_are_equal(c)) {
-        said(c, c->n->all_gather(at(c, parts[c->member]), c->o->data, numbers(c, parts[1]), c->type, c->comm, c->stream), "ncclAllGather");
+        check_call(c, c->n->all_gather(at(c, parts[c->member]), c->o->data, numbers(c, parts[1]), c->type, c->comm, c->stream), "ncclAllGather");
         return;
     }
-    said(c, c->n->group_start(), "ncclGroupStart");
+    check_call(c, c->n->group_start(), "ncclGroupStart");
     for (int d = 0; d < c->members; d++)
         if (parts[d + 1] > parts[d])
-            said(c, c->n->broadcast(at(c, parts[d]), at(c, parts[d]), numbers(c, parts[d + 1] - parts[d]), c->type, d, c->comm, c->stream),
+            check_call(c, c->n->broadcast(at(c, parts[d]), at(c, parts[d]), numbers(c, parts[d + 1] - parts[d]), c->type, d, c->comm, c->stream),
                  "ncclBroadcast");
-    said(c, c->n->group_end(), "ncclGroupEnd");
+    check_call(c, c->n->group_end(), "ncclGroupEnd");
 }
 
-static void broadcast(const Call *c)
+static void broadcast(const NcclCall *c)
 {
     const Operand *o = c->o;
-    said(c, c->n->broadcast(o->data, o->data, numbers(c, o->count), c->type, o->parties.from, c->comm, c->stream), "ncclBroadcast");
+    check_call(c, c->n->broadcast(o->data, o->data, numbers(c, o->count), c->type, o->participants.from, c->comm, c->stream), "ncclBroadcast");
 }
 
-static void send(const Call *c)
+static void send(const NcclCall *c)
 {
     const Operand *o = c->o;
-    if (c->member == o->parties.from)
-        said(c, c->n->send(o->data, numbers(c, o->count), c->type, o->parties.to, c->comm, c->stream), "ncclSend");
-    if (c->member == o->parties.to)
-        said(c, c->n->receive(o->data, numbers(c, o->count), c->type, o->parties.from, c->comm, c->stream), "ncclRecv");
+    if (c->member == o->participants.from)
+        check_call(c, c->n->send(o->data, numbers(c, o->count), c->type, o->participants.to, c->comm, c->stream), "ncclSend");
+    if (c->member == o->participants.to)
+        check_call(c, c->n->receive(o->data, numbers(c, o->count), c->type, o->participants.from, c->comm, c->stream), "ncclRecv");
 }
 
 /* Values that are moved but not added may have any type: as bytes, if the library lacks it. lane: of the operation, or -1. */
 static void make(CudaCollective *c, int member, int lane, const Operand *o)
 {
-    static void (*const MAKE[MGPU_TRANSFERS])(const Call *) = {
+    static void (*const MAKE[MGPU_TRANSFERS])(const NcclCall *) = {
         [MGPU_TRANSFER_REDUCE] = all_reduce,        [MGPU_TRANSFER_REDUCE_SCATTER] = reduce_scatter, [MGPU_TRANSFER_ALL_GATHER] = all_gather,
         [MGPU_TRANSFER_BROADCAST_FROM] = broadcast, [MGPU_TRANSFER_SEND] = send,
     };
     CudaDevice *d = c->devices[member];
     int type = type_of(o->dtype);
     Nccl *n = c->nccl;
-    Call call = {n, d, lane, n->comms[member], d->stream[MGPU_COMM], o, c->members, member, type < 0 ? ncclUint8 : type, type < 0 ? mgpu_dtype_bytes(o->dtype) : 1};
+    NcclCall call = {n, d, lane, n->comms[member], d->stream[MGPU_COMM], o, c->members, member, type < 0 ? ncclUint8 : type, type < 0 ? mgpu_dtype_bytes(o->dtype) : 1};
     if (o->count > 0)
-        MAKE[o->parties.transfer](&call);
+        MAKE[o->participants.transfer](&call);
 }
 
 bool mgpu_nccl_exchange(CudaCollective *c, int member, const Operand *o)
 {
     mgpu_cuda_enter(c->devices[member], MGPU_COMM);
-    mgpu_cuda_declare_share(c, member, o);
+    mgpu_cuda_declare_ranges(c, member, o);
     make(c, member, MGPU_COMM, o);
     return true;
 }
@@ -459,19 +459,19 @@ bool mgpu_nccl_exchange(CudaCollective *c, int member, const Operand *o)
 char *mgpu_nccl_try(CudaCollective *c, const Operand *operands)
 {
     Nccl *n = c->nccl;
-    char failed[SAID] = "", text[400];
+    char failed[TEXT_BYTES] = "", text[400];
     n->trial = failed;
-    check(n, c->devices[c->own.first], -1, n->group_start(), "ncclGroupStart");
-    for (int d = c->own.first; d < c->own.end && !*failed; d++) {
+    check(n, c->devices[c->local.first], -1, n->group_start(), "ncclGroupStart");
+    for (int d = c->local.first; d < c->local.end && !*failed; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
         mgpu_cuda_declare(c->devices[d], MGPU_COMM, "a transfer that is tried", NULL, -1);
         make(c, d, -1, &operands[d]);
     }
     if (!*failed)
-        check(n, c->devices[c->own.first], -1, n->group_end(), "ncclGroupEnd");
-    for (int d = c->own.first; d < c->own.end && !*failed; d++)
+        check(n, c->devices[c->local.first], -1, n->group_end(), "ncclGroupEnd");
+    for (int d = c->local.first; d < c->local.end && !*failed; d++)
         if (mgpu_nccl_trouble(&c->collective, d, text))
-            snprintf(failed, SAID, "%s", text);
+            snprintf(failed, TEXT_BYTES, "%s", text);
     n->trial = NULL;
     return *failed ? mgpu_format("%s", failed) : NULL;
 }

@@ -23,8 +23,8 @@ enum { NVML_SUCCESS = 0, NVML_ERROR_NOT_SUPPORTED = 3, NVML_ERROR_NO_PERMISSION 
     X(const char *, nvmlErrorString, error_string, (nvmlReturn_t result))                                              \
     X(nvmlReturn_t, nvmlDeviceGetCount_v2, device_get_count, (unsigned *count))                                        \
     X(nvmlReturn_t, nvmlDeviceGetHandleByIndex_v2, device_get_handle, (unsigned index, nvmlDevice_t *device))          \
-    X(nvmlReturn_t, nvmlDeviceGetName, device_get_name, (nvmlDevice_t device, char *name, unsigned room))              \
-    X(nvmlReturn_t, nvmlDeviceGetUUID, device_get_uuid, (nvmlDevice_t device, char *uuid, unsigned room))              \
+    X(nvmlReturn_t, nvmlDeviceGetName, device_get_name, (nvmlDevice_t device, char *name, unsigned capacity))              \
+    X(nvmlReturn_t, nvmlDeviceGetUUID, device_get_uuid, (nvmlDevice_t device, char *uuid, unsigned capacity))              \
     X(nvmlReturn_t, nvmlDeviceGetPciInfo_v3, device_get_pci_info, (nvmlDevice_t device, nvmlPciInfo_t *info))          \
     X(nvmlReturn_t, nvmlDeviceGetMemoryInfo, device_get_memory_info, (nvmlDevice_t device, nvmlMemory_t *memory))      \
     X(nvmlReturn_t, nvmlDeviceGetCudaComputeCapability, device_get_capability, (nvmlDevice_t device, int *major, int *minor))\

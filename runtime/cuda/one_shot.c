@@ -14,13 +14,13 @@
 
 #include <stdlib.h>
 
-enum { MOMENTS = SUM_FUNCTIONS };
+enum { MOMENTS = ADD_FUNCTIONS };
 struct OneShot {
-    CUfunction (*exchange)[SUM_FUNCTIONS + 1]; /* [member]: by type, and for moments */
+    CUfunction (*exchange)[ADD_FUNCTIONS + 1]; /* [member]: by type, and for moments */
     CUdeviceptr *box;   /* [member]: the mailbox */
     int64_t bytes;      /* of the largest value */
 };
-static const char *const NAME[SUM_FUNCTIONS + 1] = {"mgpu_one_shot_f32",  "mgpu_one_shot_f64", "mgpu_one_shot_u8",
+static const char *const NAME[ADD_FUNCTIONS + 1] = {"mgpu_one_shot_f32",  "mgpu_one_shot_f64", "mgpu_one_shot_u8",
                                                     "mgpu_one_shot_u16",  "mgpu_one_shot_u32", "mgpu_one_shot_u64",
                                                     "mgpu_one_shot_bf16", "mgpu_one_shot_f16", "mgpu_one_shot_moments"};
 
@@ -42,7 +42,7 @@ void mgpu_one_shot_open(CudaCollective *c, int64_t bytes)
         CudaDevice *own = c->devices[d];
         mgpu_cuda_enter(own, -1);
         s->box[d] = mgpu_cuda_allocate(own, all, all, "besides its arena, what devices exchange by single kernels takes");
-        own->besides += all;
+        own->outside_arena_bytes += all;
         mgpu_cuda_declare(own, c->lane, "mailboxes are cleared", NULL, -1);
         mgpu_cuda_check(own, -1, own->cuda->memset_d8_async(s->box[d], 0, (size_t)all, own->stream[c->lane]), "cuMemsetD8Async");
         mgpu_cuda_check(own, -1, own->cuda->stream_synchronize(own->stream[c->lane]), "cuStreamSynchronize of mailboxes");
@@ -58,7 +58,7 @@ void mgpu_one_shot_close(CudaCollective *c)
         CudaDevice *own = c->devices[d];
         mgpu_cuda_enter(own, -1);
         mgpu_cuda_check(own, -1, own->cuda->mem_free(s->box[d]), "cuMemFree");
-        own->besides -= mgpu_one_shot_bytes(s->bytes, c->members);
+        own->outside_arena_bytes -= mgpu_one_shot_bytes(s->bytes, c->members);
     }
     if (s) {
         free(s->exchange);
@@ -77,7 +77,7 @@ bool mgpu_one_shot_exchange(CudaCollective *c, int member, const Operand *o)
     CudaRange range[MGPU_MOST_MEMBERS + 4] = {{value, end, CUDA_READS, o->buffer}, {value, end, CUDA_WRITES, o->buffer}};
     CUdeviceptr exchanges = s->box[member] + (CUdeviceptr)mgpu_mailbox_bytes(s->bytes, c->members),
                 last = exchanges + MGPU_ONE_SHOT_BLOCKS * sizeof(uint64_t);
-    int ranges = 2, function = o->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS ? MOMENTS : mgpu_sum_function(o->dtype);
+    int ranges = 2, function = o->participants.transfer == MGPU_TRANSFER_REDUCE_MOMENTS ? MOMENTS : mgpu_add_function(o->dtype);
     range[ranges++] = (CudaRange){exchanges, last, CUDA_READS, "exchanges"};
     range[ranges++] = (CudaRange){exchanges, last, CUDA_WRITES, "exchanges"};
     for (int k = 0; k < c->members; k++) {

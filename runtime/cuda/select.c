@@ -104,7 +104,7 @@ void mgpu_free_devices(DeviceList *d)
 /* ---- selecting GPUs */
 static _Noreturn void fail_gpu(const GpuList *list, const DeviceList *d, const char *name, const char *what)
 {
-    char *found = mgpu_format("%s", ""), *shown = mgpu_shown_by();
+    char *found = mgpu_format("%s", ""), *shown = mgpu_visible_by();
     for (int i = 0; i < list->count; i++) {
         const Gpu *g = &list->gpus[i];
         char *longer = mgpu_format("%s%sGPU %d (%s, %s, %s)", found, i ? ", " : "", i, g->name, g->bus, g->uuid);
@@ -154,10 +154,10 @@ void mgpu_select_gpus(const GpuList *list, const DeviceList *d, int first, int e
             MGPU_MACHINE_FAILED,
             "the processes on this host want %d GPUs or more, there %s %d%s; start fewer of them on each host, or compile for "
             "fewer devices%s",
-            place + count, list->count == 1 ? "is" : "are", list->count, mgpu_shown_by(), of_slices(list));
+            place + count, list->count == 1 ? "is" : "are", list->count, mgpu_visible_by(), of_slices(list));
     if (!d->gpus && count > list->count)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program wants %d GPUs, there %s %d%s; --devices says how many, --devices cuda:0x%d makes one GPU "
-                  "do for all%s", count, list->count == 1 ? "is" : "are", list->count, mgpu_shown_by(), count, of_slices(list));
+                  "do for all%s", count, list->count == 1 ? "is" : "are", list->count, mgpu_visible_by(), count, of_slices(list));
     for (int i = first; i < end; i++)
         chosen[i] = d->gpus ? find_gpu(list, d, d->gpus[i]) : &list->gpus[place + i - first];
 }

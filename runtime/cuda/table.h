@@ -13,22 +13,22 @@ typedef struct CallTable {
     void **argument;
     uint32_t *first;
     uint32_t *given;
-    int room, arguments, words;  /* room: most calls; of each call: arguments and words */
+    int capacity, arguments, words;  /* capacity: most calls; of each call: arguments and words */
     int count;                   /* calls so far */
     unsigned blocks;             /* their blocks in all */
 } CallTable;
 
-/* Makes an empty table; returns false if `room` calls do not fit. */
-static inline bool mgpu_begin_table(CallTable *t, int room, int arguments, int words)
+/* Makes an empty table; returns false if `capacity` calls do not fit. */
+static inline bool mgpu_begin_table(CallTable *t, int capacity, int arguments, int words)
 {
-    *t = (CallTable){.room = room, .arguments = arguments, .words = words > 0 ? words : 1};
+    *t = (CallTable){.capacity = capacity, .arguments = arguments, .words = words > 0 ? words : 1};
     t->n = (int64_t *)(void *)t->bytes;
-    t->argument = (void **)(t->n + room);
-    t->first = (uint32_t *)(t->argument + (ptrdiff_t)room * arguments);
-    t->given = t->first + room;
-    if ((ptrdiff_t)room * mgpu_call_bytes(arguments, t->words) > MGPU_TABLE_BYTES)
+    t->argument = (void **)(t->n + capacity);
+    t->first = (uint32_t *)(t->argument + (ptrdiff_t)capacity * arguments);
+    t->given = t->first + capacity;
+    if ((ptrdiff_t)capacity * mgpu_call_bytes(arguments, t->words) > MGPU_TABLE_BYTES)
         return false;
-    for (int i = 0; i < room; i++)
+    for (int i = 0; i < capacity; i++)
         t->first[i] = UINT32_MAX;
     return true;
 }

@@ -2,17 +2,17 @@
  * which has a contraction's kernel in several tiles, each as a kernel; out: the kernel that is launched in place of each one.
  * Libraries are compared with the result (cublaslt.c, cudnn.c). */
 #include "runtime/base/base.h"
-#include "runtime/cuda/ways.h"
+#include "runtime/cuda/tuning.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-typedef struct Trial { const mgpu_device_phase *phase; const mgpu_op *op; const int *row; } Trial;
+typedef struct TileTrial { const mgpu_device_phase *phase; const mgpu_op *op; const int *row; } TileTrial;
 
-static bool run_way(const CudaDevice *d, const void *context, int way)
+static bool run_alternative(const CudaDevice *d, const void *context, int alternative)
 {
-    const Trial *t = context;
-    d->instead[t->op->target] = t->row[way];
+    const TileTrial *t = context;
+    d->instead[t->op->target] = t->row[alternative];
     mgpu_cuda_launch_first(d, t->phase, t->op);
     return true;
 }
@@ -41,35 +41,35 @@ static char *key_of(const CudaDevice *d, const mgpu_op *op, const int *row, int 
     return key;
 }
 
-static Times time_kernel(const CudaDevice *d, Tuning *tuning, const mgpu_device_phase *p, const mgpu_op *op, const int *row, int count)
+static AlternativeTimes time_kernel(const CudaDevice *d, Tuning *tuning, const mgpu_device_phase *p, const mgpu_op *op, const int *row, int count)
 {
     char *key = key_of(d, op, row, count);
-    Times t = mgpu_time_ways(d, tuning, &(Ways){.key = key, .count = count, .usual = 0, .run = run_way, .context = &(Trial){p, op, row}});
+    AlternativeTimes t = mgpu_time_alternatives(d, tuning, &(Alternatives){.key = key, .count = count, .usual = 0, .run = run_alternative, .context = &(TileTrial){p, op, row}});
     free(key);
-    if (t.best_us >= t.own_us)
-        t = (Times){0, t.own_us, t.own_us, t.own_us};
+    if (t.best_us >= t.kernel_us)
+        t = (AlternativeTimes){0, t.kernel_us, t.kernel_us, t.kernel_us};
     d->instead[op->target] = row[t.best];
     return t;
 }
 
-static void tune_phase(const CudaDevice *d, Tuning *tuning, const mgpu_device_phase *p, Times *times)
+static void tune_phase(const CudaDevice *d, Tuning *tuning, const mgpu_device_phase *p, AlternativeTimes *times)
 {
     int *row = mgpu_allocate((size_t)d->kernel_count, sizeof *row);
     for (const mgpu_op *op = p->ops; op < p->ops + p->op_count; op++) {
         int count = op->verb == MGPU_CALL ? find_rows(d, op->target, row) : 0;
         if (count <= 1)
             continue;
-        Times *t = &times[op->target];
-        if (t->own_us <= 0)
+        AlternativeTimes *t = &times[op->target];
+        if (t->kernel_us <= 0)
             *t = time_kernel(d, tuning, p, op, row, count);
-        mgpu_tuning_set(tuning, op, t->own_us, t->best_us);
+        mgpu_tuning_set(tuning, op, t->kernel_us, t->best_us);
     }
     free(row);
 }
 
 void mgpu_cuda_tune_tiles(CudaDevice *d, Tuning *tuning)
 {
-    Times *times = mgpu_allocate((size_t)d->kernel_count, sizeof *times);
+    AlternativeTimes *times = mgpu_allocate((size_t)d->kernel_count, sizeof *times);
     d->instead = mgpu_allocate((size_t)d->kernel_count, sizeof *d->instead);
     for (int k = 0; k < d->kernel_count; k++)
         d->instead[k] = k;

@@ -37,10 +37,10 @@ static void read_arrays(const Stream *s, int64_t sample, Reading *r, Item *items
     }
 }
 
-static void describe_arrays(const Stream *s, int64_t sample, int column, char *text, size_t room)
+static void describe_arrays(const Stream *s, int64_t sample, int column, char *text, size_t capacity)
 {
     const Arrays *arrays = s->state;
-    snprintf(text, room, "%s: sample %lld", arrays->path[column], (long long)sample);
+    snprintf(text, capacity, "%s: sample %lld", arrays->path[column], (long long)sample);
 }
 
 static void close_arrays(Stream *s)
@@ -70,10 +70,10 @@ Stream *mgpu_array_stream(const Opening *o, int columns)
     return s;
 }
 
-static const char *name_file(const Stream *s, int64_t sample, char *text, size_t room)
+static const char *name_file(const Stream *s, int64_t sample, char *text, size_t capacity)
 {
     const Arrays *arrays = s->state;
-    snprintf(text, room, "%s", arrays->names[sample]);
+    snprintf(text, capacity, "%s", arrays->names[sample]);
     return "file";
 }
 

@@ -22,15 +22,15 @@ struct Bound {
     int64_t known;     /* number of words that have a class, if samples arrive */
 };
 
-typedef struct Place {
+typedef struct SamplePlace {
     const Dataset *set;
     int input;
     int64_t sample;
     char **complaint; /* see mgpu_complain */
-} Place; /* the sample being read */
+} SamplePlace; /* the sample being read */
 
 /* Complains of a sample. Returns false for the caller to return. */
-static bool misfit(const Place *p, const char *what)
+static bool misfit(const SamplePlace *p, const char *what)
 {
     char text[600];
     mgpu_describe(p->set->stream, p->sample, p->set->bound[p->input].column, text, sizeof text);
@@ -53,7 +53,7 @@ bool mgpu_shapes_agree(const mgpu_input *in, int rank, const int64_t *extent)
     return true;
 }
 
-static bool bad_shape(const Place *p, int rank, const int64_t *extent)
+static bool bad_shape(const SamplePlace *p, int rank, const int64_t *extent)
 {
     char is[200], expected[200], text[600];
     const mgpu_tensor *t = &p->set->program->inputs[p->input].tensor;
@@ -63,7 +63,7 @@ static bool bad_shape(const Place *p, int rank, const int64_t *extent)
     return misfit(p, text);
 }
 
-static bool bad_label(const Place *p, double v, int64_t place)
+static bool bad_label(const SamplePlace *p, double v, int64_t place)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
     char text[400], where[60] = "", cure[100] = "";
@@ -81,7 +81,7 @@ static bool bad_label(const Place *p, double v, int64_t place)
     return misfit(p, text);
 }
 
-static bool bad_word(const Place *p, const char *word)
+static bool bad_word(const SamplePlace *p, const char *word)
 {
     const Dataset *d = p->set;
     const mgpu_input *in = &d->program->inputs[p->input];
@@ -97,7 +97,7 @@ static bool bad_word(const Place *p, const char *word)
     return misfit(p, text);
 }
 
-static bool put_classes(const Place *p, const Item *item, const void *data, int64_t count, void *to)
+static bool put_classes(const SamplePlace *p, const Item *item, const void *data, int64_t count, void *to)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
     const struct Bound *b = &p->set->bound[p->input];
@@ -119,7 +119,7 @@ static bool put_classes(const Place *p, const Item *item, const void *data, int6
     return true;
 }
 
-static bool put_values(const Place *p, const Item *item, const void *data, int64_t count, void *to)
+static bool put_values(const SamplePlace *p, const Item *item, const void *data, int64_t count, void *to)
 {
     const mgpu_tensor *t = &p->set->program->inputs[p->input].tensor;
     char text[400];
@@ -139,7 +139,7 @@ static bool put_values(const Place *p, const Item *item, const void *data, int64
 }
 
 /* Checks what losses require of an input beyond its type. */
-static bool check_required(const Place *p, const void *elements)
+static bool check_required(const SamplePlace *p, const void *elements)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
     int64_t count = mgpu_elements(&in->tensor);
@@ -155,7 +155,7 @@ static bool check_required(const Place *p, const void *elements)
 }
 
 /* Converts a sample's column to the input's elements. Returns false if they do not fit. */
-static bool put(const Place *p, const Item *item, void *to, Reading *r)
+static bool put(const SamplePlace *p, const Item *item, void *to, Reading *r)
 {
     const mgpu_input *in = &p->set->program->inputs[p->input];
     const struct Bound *b = &p->set->bound[p->input];
@@ -174,7 +174,7 @@ static bool put(const Place *p, const Item *item, void *to, Reading *r)
         count = there;
     }
     if ((uintptr_t)data % (uintptr_t)element) {
-        void *aligned = mgpu_reading_room(r, count * element);
+        void *aligned = mgpu_reading_allocate(r, count * element);
         memcpy(aligned, data, (size_t)(count * element));
         data = aligned;
     }
@@ -248,7 +248,7 @@ static void bind_input(Dataset *d, int input, Categories *categories)
     if (b->column < 0)
         mgpu_die("the data set '%s' has no column for the input '%s'", d->name, in->tensor.name);
     const StreamColumn *c = &d->stream->columns[b->column];
-    Place first = {.set = d, .input = input};
+    SamplePlace first = {.set = d, .input = input};
     if (c->uniform && !mgpu_shapes_agree(in, c->rank, c->extent))
         bad_shape(&first, c->rank, c->extent);
     if (c->words && !d->stream->next)
@@ -266,7 +266,7 @@ static bool check_input(const Dataset *d, int input, char **complaint)
     bool good = true;
     uint8_t *to = mgpu_allocate((size_t)mgpu_tensor_bytes(&d->program->inputs[input].tensor), 1);
     for (int64_t i = 0; i < d->samples && good; i++) {
-        Place p = {d, input, i, complaint};
+        SamplePlace p = {d, input, i, complaint};
         items[b->column].wanted = true;
         s->read(s, i, &r, items);
         good = put(&p, &items[b->column], to, &r);
@@ -325,9 +325,9 @@ static bool accept_sample(Dataset *d, int64_t sample, Item *items, Reading *r, C
     d->stream->read(d->stream, sample, r, items);
     for (int i = 0; i < d->program->input_count && good; i++) {
         const struct Bound *b = &d->bound[i];
-        Place p = {d, i, sample, complaint};
+        SamplePlace p = {d, i, sample, complaint};
         good = b->column < 0 || b->plain ||
-               put(&p, &items[b->column], mgpu_reading_room(r, mgpu_tensor_bytes(&d->program->inputs[i].tensor)), r);
+               put(&p, &items[b->column], mgpu_reading_allocate(r, mgpu_tensor_bytes(&d->program->inputs[i].tensor)), r);
     }
     mgpu_reading_reset(r);
     return good;
@@ -366,19 +366,19 @@ typedef struct Job {
 } Job;
 
 /* Samples that are read while devices are busy, because they will be requested. */
-typedef struct Ahead {
+typedef struct Prefetch {
     Job job;
     int64_t *index;
     uint8_t **to;
     int64_t taken; /* number of samples requested */
     int readers;   /* threads that copy from it */
-} Ahead;
+} Prefetch;
 
 struct Workers {
     pthread_mutex_t lock;
     pthread_cond_t more, done;
     Job *jobs; /* jobs with samples left; the first has priority */
-    Ahead *ahead; /* NULL if there is none */
+    Prefetch *prefetch; /* NULL if there is none */
     pthread_t *threads;
     int count;
     SpanLog **logs; /* [thread]: log of what it reads; may be NULL */
@@ -398,7 +398,7 @@ static void read_sample(const Job *j, int64_t k, Item *items, Reading *r)
             items[d->bound[i].column].wanted = true;
     d->stream->read(d->stream, j->index[k], r, items);
     for (int i = 0; i < d->program->input_count; i++) {
-        Place p = {.set = d, .input = i, .sample = j->index[k]};
+        SamplePlace p = {.set = d, .input = i, .sample = j->index[k]};
         if (j->to[i])
             put(&p, &items[d->bound[i].column], j->to[i] + k * mgpu_tensor_bytes(&d->program->inputs[i].tensor), r);
     }
@@ -427,15 +427,15 @@ static void work_on(struct Workers *w, Job *j, Item *items, Reading *r, int work
     }
 }
 
-typedef struct Worker {
+typedef struct ReadingWorker {
     struct Workers *workers;
     const Stream *stream;
     int number;
-} Worker;
+} ReadingWorker;
 
 static void *run_worker(void *argument)
 {
-    Worker *self = argument;
+    ReadingWorker *self = argument;
     struct Workers *w = self->workers;
     Item *items = new_items(self->stream);
     Reading r = {0};
@@ -470,23 +470,23 @@ static struct Workers *start_workers(const Stream *s)
     pthread_cond_init(&w->more, NULL);
     pthread_cond_init(&w->done, NULL);
     for (int i = 0; i < w->count; i++) {
-        Worker *self = mgpu_allocate(1, sizeof *self);
-        *self = (Worker){w, s, i};
+        ReadingWorker *self = mgpu_allocate(1, sizeof *self);
+        *self = (ReadingWorker){w, s, i};
         mgpu_start_thread(&w->threads[i], run_worker, self);
     }
     return w;
 }
 
-static void free_ahead(struct Workers *w)
+static void free_prefetch(struct Workers *w)
 {
-    if (!w->ahead)
+    if (!w->prefetch)
         return;
-    for (int i = 0; i < w->ahead->job.set->program->input_count; i++)
-        free(w->ahead->to[i]);
-    free(w->ahead->to);
-    free(w->ahead->index);
-    free(w->ahead);
-    w->ahead = NULL;
+    for (int i = 0; i < w->prefetch->job.set->program->input_count; i++)
+        free(w->prefetch->to[i]);
+    free(w->prefetch->to);
+    free(w->prefetch->index);
+    free(w->prefetch);
+    w->prefetch = NULL;
 }
 
 static void stop_workers(struct Workers *w)
@@ -499,7 +499,7 @@ static void stop_workers(struct Workers *w)
     pthread_mutex_unlock(&w->lock);
     for (int i = 0; i < w->count; i++)
         pthread_join(w->threads[i], NULL);
-    free_ahead(w);
+    free_prefetch(w);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->more);
     pthread_cond_destroy(&w->done);
@@ -577,10 +577,10 @@ static int64_t place_in(const Job *j, const int64_t *index, int64_t n, uint64_t 
 }
 
 /* Copies samples that have been read ahead. The caller holds the lock. Returns false if other samples were read. */
-static bool take_ahead(struct Workers *w, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch,
+static bool take_prefetched(struct Workers *w, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch,
                        Item *items, Reading *r)
 {
-    Ahead *a = w->ahead;
+    Prefetch *a = w->prefetch;
     int64_t place = a ? place_in(&a->job, index, n, seed, epoch) : -1;
     if (place < 0)
         return false;
@@ -595,7 +595,7 @@ static bool take_ahead(struct Workers *w, uint8_t *const *to, const int64_t *ind
     pthread_mutex_lock(&w->lock);
     a->taken += n;
     if (--a->readers == 0 && a->taken >= a->job.n)
-        free_ahead(w);
+        free_prefetch(w);
     return true;
 }
 
@@ -609,7 +609,7 @@ void mgpu_read_samples(const Dataset *d, uint8_t *const *to, const int64_t *inde
     struct Workers *w = d->workers;
     if (w) {
         pthread_mutex_lock(&w->lock);
-        if (!take_ahead(w, to, index, n, seed, epoch, items, &r)) {
+        if (!take_prefetched(w, to, index, n, seed, epoch, items, &r)) {
             add_job(w, &job);
             finish_job(w, &job, items, &r);
         }
@@ -624,7 +624,7 @@ void mgpu_read_samples(const Dataset *d, uint8_t *const *to, const int64_t *inde
 
 int mgpu_decoders(const Dataset *d) { return d->workers ? d->workers->count : 0; }
 
-SpanLog **mgpu_note_decoding(Dataset *d, SpanLog **logs)
+SpanLog **mgpu_log_decoding(Dataset *d, SpanLog **logs)
 {
     if (!d->workers)
         return logs;
@@ -635,17 +635,17 @@ SpanLog **mgpu_note_decoding(Dataset *d, SpanLog **logs)
     return before;
 }
 
-void mgpu_read_ahead(const Dataset *d, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch)
+void mgpu_prefetch_samples(const Dataset *d, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch)
 {
     struct Workers *w = d->workers;
     if (!w || n < 1)
         return;
     pthread_mutex_lock(&w->lock); /* until the end: a reader may begin with the previous samples at any time */
-    if (w->ahead && (w->ahead->readers || w->ahead->job.done < w->ahead->job.n)) {
+    if (w->prefetch && (w->prefetch->readers || w->prefetch->job.done < w->prefetch->job.n)) {
         pthread_mutex_unlock(&w->lock);
         return;
     }
-    Ahead *a = mgpu_allocate(1, sizeof *a);
+    Prefetch *a = mgpu_allocate(1, sizeof *a);
     int inputs = d->program->input_count;
     a->index = mgpu_allocate((size_t)n, sizeof *a->index);
     memcpy(a->index, index, (size_t)n * sizeof *a->index);
@@ -654,8 +654,8 @@ void mgpu_read_ahead(const Dataset *d, const int64_t *index, int64_t n, uint64_t
         if (d->bound[i].column >= 0)
             a->to[i] = mgpu_allocate((size_t)n, (size_t)mgpu_tensor_bytes(&d->program->inputs[i].tensor));
     a->job = (Job){.set = d, .to = a->to, .index = a->index, .n = n, .seed = seed, .epoch = epoch, .later = true};
-    free_ahead(w);
-    w->ahead = a;
+    free_prefetch(w);
+    w->prefetch = a;
     add_job(w, &a->job);
     pthread_mutex_unlock(&w->lock);
 }

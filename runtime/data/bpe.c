@@ -117,7 +117,7 @@ typedef struct Neighbours {
 } Neighbours;
 typedef struct Word {
     Node *nodes;
-    int64_t room;
+    int64_t capacity;
     Neighbours *heap;
     int64_t count, heap_room;
     TokenList list; /* tokens before merging; in other models the result */
@@ -167,10 +167,10 @@ static void push_pair(const Vocabulary *v, Word *w, int64_t left)
 
 static void make_nodes(Word *w, int64_t count)
 {
-    if (count <= w->room)
+    if (count <= w->capacity)
         return;
-    w->room = 2 * count;
-    w->nodes = mgpu_resize(w->nodes, (size_t)w->room * sizeof *w->nodes);
+    w->capacity = 2 * count;
+    w->nodes = mgpu_resize(w->nodes, (size_t)w->capacity * sizeof *w->nodes);
 }
 
 /* Stores the token in nodes[0] if the word is one and the vocabulary takes whole words. */
@@ -265,16 +265,16 @@ typedef struct Encoder {
     int64_t known_count;
     uint8_t dtype;
     void *tokens;
-    int64_t count, room;
+    int64_t count, capacity;
     Bytes *kept; int kept_count; /* memory that words point to */
 } Encoder;
 
-static void make_room(Encoder *e, int64_t more)
+static void reserve(Encoder *e, int64_t more)
 {
-    if (e->count + more <= e->room)
+    if (e->count + more <= e->capacity)
         return;
-    e->room = 2 * (e->count + more) + 1024;
-    e->tokens = mgpu_resize(e->tokens, (size_t)(e->room * mgpu_dtype_bytes(e->dtype)));
+    e->capacity = 2 * (e->count + more) + 1024;
+    e->tokens = mgpu_resize(e->tokens, (size_t)(e->capacity * mgpu_dtype_bytes(e->dtype)));
 }
 
 static Known *find_known(const Encoder *e, const uint8_t *text, int64_t length)
@@ -312,14 +312,14 @@ static void encode_word(void *state, const uint8_t *text, int64_t length)
     int64_t element = mgpu_dtype_bytes(e->dtype);
     Known *known = length <= LONGEST_KEPT ? find_known(e, text, length) : NULL;
     if (known && known->length) {
-        make_room(e, known->tokens);
+        reserve(e, known->tokens);
         memcpy((uint8_t *)e->tokens + e->count * element, (uint8_t *)e->tokens + known->at * element,
                (size_t)(known->tokens * element));
         e->count += known->tokens;
         return;
     }
     int64_t tokens = tokens_of_word(e->vocabulary, &e->word, text, length);
-    make_room(e, tokens);
+    reserve(e, tokens);
     if (known && e->known_count < MOST_KEPT) {
         *known = (Known){known->hash, text, e->count, (uint32_t)length, (uint32_t)tokens};
         e->known_count++;
@@ -370,7 +370,7 @@ static const SpecialToken *special_at(const Vocabulary *v, const uint8_t *text, 
 }
 
 /* Returns the start of the blanks that end at `end`, or the end of those that begin at `begin`. */
-static int64_t beside_blanks(const uint8_t *text, int64_t begin, int64_t end, bool before)
+static int64_t next_to_blanks(const uint8_t *text, int64_t begin, int64_t end, bool before)
 {
     uint32_t code;
     int64_t at = before ? end : begin;
@@ -413,11 +413,11 @@ static void encode_part(Encoder *e, const uint8_t *text, int64_t bytes, bool fir
         const SpecialToken *special = special_at(e->vocabulary, text, bytes, i, normalized);
         if (!special)
             continue;
-        int64_t end = i + (int64_t)special->length, before = special->strips_left ? beside_blanks(text, begin, i, true) : i;
+        int64_t end = i + (int64_t)special->length, before = special->strips_left ? next_to_blanks(text, begin, i, true) : i;
         encode_between(e, text + begin, before - begin, first && begin == 0, normalized);
-        make_room(e, 1);
+        reserve(e, 1);
         mgpu_from_double(e->tokens, e->dtype, e->count++, (double)special->token);
-        begin = special->strips_right ? beside_blanks(text, end, bytes, false) : end;
+        begin = special->strips_right ? next_to_blanks(text, end, bytes, false) : end;
         i = begin - 1;
     }
     encode_between(e, text + begin, bytes - begin, first && begin == 0, normalized);

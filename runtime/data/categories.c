@@ -15,24 +15,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Entry {
+typedef struct CategoryEntry {
     const char *text;
     int64_t class, number;
-} Entry;
+} CategoryEntry;
 
 /* Finds the class of a word; if all words are whole numbers, also by value. */
-typedef struct Lookup { Entry *texts, *numbers; int64_t count; } Lookup;
+typedef struct Lookup { CategoryEntry *texts, *numbers; int64_t count; } Lookup;
 
-typedef struct Table {
+typedef struct CategoryTable {
     char *input;
     bool numbers;
     bool renewable; /* from weights of a part: training may replace it */
     Words words;
     Lookup lookup; /* texts NULL: not built yet */
-} Table;
+} CategoryTable;
 struct Categories {
     bool fixed;
-    Table *tables;
+    CategoryTable *tables;
     int count;
 };
 
@@ -43,7 +43,7 @@ Categories *mgpu_new_categories(bool fixed)
     return c;
 }
 
-static void free_table(Table *t)
+static void free_table(CategoryTable *t)
 {
     for (int64_t k = 0; k < t->words.count; k++)
         free(t->words.text[k]);
@@ -69,7 +69,7 @@ void mgpu_free_categories(Categories *c)
     free(c);
 }
 
-static Table *find_table(const Categories *c, const char *input)
+static CategoryTable *find_table(const Categories *c, const char *input)
 {
     for (int i = 0; c && i < c->count; i++)
         if (strcmp(c->tables[i].input, input) == 0)
@@ -79,14 +79,14 @@ static Table *find_table(const Categories *c, const char *input)
 
 const Words *mgpu_words_of_classes(const Categories *c, const mgpu_input *in)
 {
-    const Table *t = find_table(c, in->tensor.name);
+    const CategoryTable *t = find_table(c, in->tensor.name);
     return t && !t->numbers ? &t->words : NULL;
 }
 
-static Table *add_table(Categories *c, const char *input, bool numbers)
+static CategoryTable *add_table(Categories *c, const char *input, bool numbers)
 {
     c->tables = mgpu_resize(c->tables, (size_t)(c->count + 1) * sizeof *c->tables);
-    c->tables[c->count] = (Table){.input = mgpu_format("%s", input), .numbers = numbers};
+    c->tables[c->count] = (CategoryTable){.input = mgpu_format("%s", input), .numbers = numbers};
     return &c->tables[c->count++];
 }
 
@@ -99,7 +99,7 @@ char *mgpu_categories_text(const Categories *c)
     size_t length;
     FILE *f = mgpu_begin_text(&text, &length);
     for (int i = 0; i < c->count; i++) {
-        const Table *t = &c->tables[i];
+        const CategoryTable *t = &c->tables[i];
         fputs(i ? "," : "{", f);
         mgpu_json_write_bytes(f, t->input);
         fputs(t->numbers ? ":\"numbers\"" : ":[", f);
@@ -125,7 +125,7 @@ void mgpu_read_categories(Categories *c, const char *text, const char *path)
         mgpu_fail(MGPU_BAD_INPUT, "%s: its tables of categories are damaged: %s", path, json ? "they are no JSON object" : error);
     free_tables(c);
     for (const Json *m = json->first; m; m = m->next) {
-        Table *t = add_table(c, m->key, m->kind != JSON_LIST);
+        CategoryTable *t = add_table(c, m->key, m->kind != JSON_LIST);
         for (const Json *w = m->first; m->kind == JSON_LIST && w; w = w->next) {
             MGPU_PUSH(t->words.text, t->words.count, w->kind == JSON_TEXT ? mgpu_format("%s", w->text) : NULL);
         }
@@ -134,7 +134,7 @@ void mgpu_read_categories(Categories *c, const char *text, const char *path)
 }
 
 /* ---- merging tables of several files */
-static bool same_words(const Table *a, const Table *b)
+static bool same_words(const CategoryTable *a, const CategoryTable *b)
 {
     bool same = a->numbers == b->numbers;
     for (int64_t k = 0; k < a->words.count && k < b->words.count && same; k++)
@@ -146,11 +146,11 @@ const char *mgpu_join_categories(Categories *c, const Categories *more)
 {
     const char *differs = NULL;
     for (int i = 0; i < more->count; i++) {
-        const Table *t = &more->tables[i], *own = find_table(c, t->input);
+        const CategoryTable *t = &more->tables[i], *own = find_table(c, t->input);
         differs = own && !same_words(own, t) ? own->input : differs;
         if (own)
             continue;
-        Table *copy = add_table(c, t->input, t->numbers);
+        CategoryTable *copy = add_table(c, t->input, t->numbers);
         copy->renewable = !c->fixed;
         copy->words.text = mgpu_allocate((size_t)t->words.count + 1, sizeof *copy->words.text);
         for (int64_t k = 0; k < t->words.count; k++)
@@ -211,39 +211,39 @@ static bool is_ignored(const mgpu_input *in, const Words *words, int64_t k)
     return in->ignore != MGPU_NO_LABEL && !words->places && whole_number(words->text[k], &value) && value == in->ignore;
 }
 
-typedef struct Candidate {
+typedef struct SimilarWord {
     const char *text;
     int64_t used, number;
-} Candidate;
+} SimilarWord;
 
 static int by_text(const void *a, const void *b)
 {
-    return strcmp(((const Candidate *)a)->text, ((const Candidate *)b)->text);
+    return strcmp(((const SimilarWord *)a)->text, ((const SimilarWord *)b)->text);
 }
 
 static int by_number(const void *a, const void *b)
 {
-    int64_t x = ((const Candidate *)a)->number, y = ((const Candidate *)b)->number;
+    int64_t x = ((const SimilarWord *)a)->number, y = ((const SimilarWord *)b)->number;
     return (x > y) - (x < y);
 }
 
 static int by_use(const void *a, const void *b)
 {
-    const Candidate *x = a, *y = b;
+    const SimilarWord *x = a, *y = b;
     return x->used != y->used ? (x->used < y->used) - (x->used > y->used) : strcmp(x->text, y->text);
 }
 
-static void list_words(const char *const *words, int64_t count, char *text, size_t room)
+static void list_words(const char *const *words, int64_t count, char *text, size_t capacity)
 {
     enum { SHOWN = 6 };
     size_t at = 0;
     int shown = 0;
     text[0] = 0;
-    for (int64_t k = 0; k < count && at < room; k++)
+    for (int64_t k = 0; k < count && at < capacity; k++)
         if (words[k] && shown++ < SHOWN)
-            at += (size_t)snprintf(text + at, room - at, "%s'%.40s'", shown > 1 ? ", " : "", words[k]);
-    if (shown > SHOWN && at < room)
-        snprintf(text + at, room - at, " and %d more", shown - SHOWN);
+            at += (size_t)snprintf(text + at, capacity - at, "%s'%.40s'", shown > 1 ? ", " : "", words[k]);
+    if (shown > SHOWN && at < capacity)
+        snprintf(text + at, capacity - at, " and %d more", shown - SHOWN);
 }
 
 int64_t mgpu_word_beyond(const mgpu_input *in, const Words *words)
@@ -263,7 +263,7 @@ int64_t mgpu_word_beyond(const mgpu_input *in, const Words *words)
 }
 
 /* If all words are whole numbers and one is negative, that is probably no class: prints how to ignore it, else "". */
-static void ignore_negative(const mgpu_input *in, const Candidate *list, int64_t count, char *text, size_t room)
+static void ignore_negative(const mgpu_input *in, const SimilarWord *list, int64_t count, char *text, size_t capacity)
 {
     int64_t value, below = 0, found = 0;
     bool numbers = true;
@@ -274,11 +274,11 @@ static void ignore_negative(const mgpu_input *in, const Candidate *list, int64_t
     }
     *text = 0;
     if (numbers && found == 1)
-        snprintf(text, room, "; class(%lld, ignore = %lld) leaves %lld out", (long long)in->classes, (long long)below,
+        snprintf(text, capacity, "; class(%lld, ignore = %lld) leaves %lld out", (long long)in->classes, (long long)below,
                  (long long)below);
 }
 
-static _Noreturn void too_many(const mgpu_input *in, const Words *all, const Candidate *list, int64_t count, const char *place)
+static _Noreturn void too_many(const mgpu_input *in, const Words *all, const SimilarWord *list, int64_t count, const char *place)
 {
     char text[400], cure[100];
     int64_t beyond = mgpu_word_beyond(in, all);
@@ -296,7 +296,7 @@ static _Noreturn void too_many(const mgpu_input *in, const Words *all, const Can
 }
 
 /* Reports how words that look like numbers are understood. table: they get classes, otherwise they are the classes. */
-static void say_guess(const mgpu_input *in, const Candidate *list, int64_t count, bool table, const char *place)
+static void say_guess(const mgpu_input *in, const SimilarWord *list, int64_t count, bool table, const char *place)
 {
     int64_t numbers = 0, value, odd = -1, spelled = -1;
     char cure[100];
@@ -319,7 +319,7 @@ static void say_guess(const mgpu_input *in, const Candidate *list, int64_t count
 }
 
 /* Merges equal numbers in a list sorted by number. Returns the new length. */
-static int64_t join_spellings(Candidate *list, int64_t count)
+static int64_t join_spellings(SimilarWord *list, int64_t count)
 {
     int64_t left = 0;
     for (int64_t k = 0; k < count; k++)
@@ -330,11 +330,11 @@ static int64_t join_spellings(Candidate *list, int64_t count)
     return left;
 }
 
-static Table *make_table(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place,
+static CategoryTable *make_table(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place,
                                const char *beyond)
 {
-    Candidate *list = mgpu_allocate((size_t)words->count, sizeof *list);
-    int64_t count = 0, room = in->classes - (in->other != MGPU_NO_LABEL);
+    SimilarWord *list = mgpu_allocate((size_t)words->count, sizeof *list);
+    int64_t count = 0, capacity = in->classes - (in->other != MGPU_NO_LABEL);
     bool numbers = !words->places, any = false;
     for (int64_t k = 0; k < words->count; k++) {
         if (!words->text[k] || (used && !used[k]))
@@ -342,23 +342,23 @@ static Table *make_table(Categories *c, const mgpu_input *in, const Words *words
         any = true;
         if (is_ignored(in, words, k))
             continue;
-        Candidate *one = &list[count++];
-        *one = (Candidate){.text = words->text[k], .used = used ? used[k] : 0};
+        SimilarWord *one = &list[count++];
+        *one = (SimilarWord){.text = words->text[k], .used = used ? used[k] : 0};
         numbers = numbers && whole_number(one->text, &one->number);
     }
-    Table *t = add_table(c, in->tensor.name, any && are_classes(in, words, used));
+    CategoryTable *t = add_table(c, in->tensor.name, any && are_classes(in, words, used));
     if (!words->places && count)
         say_guess(in, list, count, !t->numbers, place);
     if (!t->numbers) {
         qsort(list, (size_t)count, sizeof *list, numbers ? by_number : by_text);
         count = numbers ? join_spellings(list, count) : count;
-        if (count > room && in->other == MGPU_NO_LABEL)
+        if (count > capacity && in->other == MGPU_NO_LABEL)
             too_many(in, words, list, count, beyond);
-        if (count > room) {
+        if (count > capacity) {
             mgpu_say("%s: %lld categories; the %lld most frequent ones have classes of '%s', the others are class %lld",
-                    place, (long long)count, (long long)room, in->tensor.name, (long long)in->other);
+                    place, (long long)count, (long long)capacity, in->tensor.name, (long long)in->other);
             qsort(list, (size_t)count, sizeof *list, by_use);
-            count = room;
+            count = capacity;
             qsort(list, (size_t)count, sizeof *list, numbers ? by_number : by_text);
         }
         t->words.text = mgpu_allocate((size_t)count + 1, sizeof *t->words.text);
@@ -376,24 +376,24 @@ static Table *make_table(Categories *c, const mgpu_input *in, const Words *words
 /* ---- using a table */
 static int by_entry(const void *a, const void *b)
 {
-    return strcmp(((const Entry *)a)->text, ((const Entry *)b)->text);
+    return strcmp(((const CategoryEntry *)a)->text, ((const CategoryEntry *)b)->text);
 }
 
 static int by_value(const void *a, const void *b)
 {
-    int64_t x = ((const Entry *)a)->number, y = ((const Entry *)b)->number;
+    int64_t x = ((const CategoryEntry *)a)->number, y = ((const CategoryEntry *)b)->number;
     return (x > y) - (x < y);
 }
 
-static void make_lookup(Table *t)
+static void make_lookup(CategoryTable *t)
 {
     Lookup l = {.texts = mgpu_allocate((size_t)t->words.count + 1, sizeof *l.texts)};
     bool numbers = true;
     for (int64_t k = 0; k < t->words.count; k++) {
         if (!t->words.text[k])
             continue;
-        Entry *e = &l.texts[l.count++];
-        *e = (Entry){.text = t->words.text[k], .class = k};
+        CategoryEntry *e = &l.texts[l.count++];
+        *e = (CategoryEntry){.text = t->words.text[k], .class = k};
         numbers = numbers && whole_number(e->text, &e->number);
     }
     if (numbers) {
@@ -406,13 +406,13 @@ static void make_lookup(Table *t)
 }
 
 /* Returns a class or MGPU_NO_LABEL. places: see Words. */
-static int64_t look_up(Table *t, const char *text, bool places)
+static int64_t look_up(CategoryTable *t, const char *text, bool places)
 {
     if (!t->lookup.texts)
         make_lookup(t);
     const Lookup *l = &t->lookup;
-    Entry key = {.text = text};
-    const Entry *found = bsearch(&key, l->texts, (size_t)l->count, sizeof key, by_entry);
+    CategoryEntry key = {.text = text};
+    const CategoryEntry *found = bsearch(&key, l->texts, (size_t)l->count, sizeof key, by_entry);
     if (!found && l->numbers && !places && whole_number(text, &key.number))
         found = bsearch(&key, l->numbers, (size_t)l->count, sizeof key, by_value);
     return found ? found->class : MGPU_NO_LABEL;
@@ -425,7 +425,7 @@ void mgpu_may_renew(Categories *c, const mgpu_input *in)
             c->tables[i].renewable = true;
 }
 
-static bool covers(Table *t, const mgpu_input *in, const Words *words, const int64_t *used)
+static bool covers(CategoryTable *t, const mgpu_input *in, const Words *words, const int64_t *used)
 {
     bool all = t->words.count <= in->classes;
     for (int64_t k = 0; k < words->count && all && in->other == MGPU_NO_LABEL; k++) {
@@ -439,14 +439,14 @@ static bool covers(Table *t, const mgpu_input *in, const Words *words, const int
 }
 
 /* Returns the input's table. Removes it and returns NULL if it may be renewed and does not have these words. */
-static Table *table_for(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place)
+static CategoryTable *table_for(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place)
 {
-    Table *t = find_table(c, in->tensor.name);
+    CategoryTable *t = find_table(c, in->tensor.name);
     if (!t || !t->renewable || covers(t, in, words, used))
         return t;
     mgpu_say("%s: words are others than those that the weights know; input '%s' gets classes for these", place,
             in->tensor.name);
-    Table *old = &c->tables[t - c->tables];
+    CategoryTable *old = &c->tables[t - c->tables];
     free_table(old);
     *old = c->tables[--c->count];
     return NULL;
@@ -455,7 +455,7 @@ static Table *table_for(Categories *c, const mgpu_input *in, const Words *words,
 int64_t *mgpu_classes_of_words(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place,
                                const char *beyond, char **complaint)
 {
-    Table *t = table_for(c, in, words, used, place), numbers = {.numbers = true};
+    CategoryTable *t = table_for(c, in, words, used, place), numbers = {.numbers = true};
     bool fixed = !c || c->fixed;
     if (!t && fixed && !are_classes(in, words, used)) {
         mgpu_complain(complaint,

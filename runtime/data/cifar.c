@@ -47,7 +47,7 @@ static void read_cifar(const Stream *s, int64_t sample, Reading *r, Item *items)
         items[k].data = record + c->offset[k];
         if (c->offset[k] >= 0 || !items[k].wanted)
             continue;
-        uint8_t *image = mgpu_reading_room(r, IMAGE);
+        uint8_t *image = mgpu_reading_allocate(r, IMAGE);
         const uint8_t *plane = record + c->labels;
         for (int i = 0; i < PLANE; i++)
             for (int channel = 0; channel < 3; channel++)
@@ -56,11 +56,11 @@ static void read_cifar(const Stream *s, int64_t sample, Reading *r, Item *items)
     }
 }
 
-static void describe_cifar(const Stream *s, int64_t sample, int column, char *text, size_t room)
+static void describe_cifar(const Stream *s, int64_t sample, int column, char *text, size_t capacity)
 {
     (void)column;
     const CifarFile *f = file_of(s->state, &sample);
-    snprintf(text, room, "%s: record %lld", f->path, (long long)sample);
+    snprintf(text, capacity, "%s: record %lld", f->path, (long long)sample);
 }
 
 static void close_cifar(Stream *s)

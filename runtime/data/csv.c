@@ -34,7 +34,7 @@ typedef struct Csv {
     int column_count;
     int64_t *lines;     /* line of each row */
     int64_t *number;    /* number of each row in the file, counting bad ones, from 1 */
-    int64_t rows, room; /* rows in memory */
+    int64_t rows, capacity; /* rows in memory */
     int64_t first;      /* rows that have been forgotten */
 } Csv;
 
@@ -125,13 +125,13 @@ static void add_row(Csv *csv, Parser *p)
 {
     if (p->field_count != p->expected)
         mgpu_csv_bad_row(p, "%d field%s, %d expected", p->field_count, p->field_count == 1 ? "" : "s", p->expected);
-    if (csv->rows == csv->room && !p->bad) {
-        csv->room = csv->room ? 2 * csv->room : 1024;
-        csv->lines = mgpu_resize(csv->lines, (size_t)csv->room * sizeof *csv->lines);
-        csv->number = mgpu_resize(csv->number, (size_t)csv->room * sizeof *csv->number);
+    if (csv->rows == csv->capacity && !p->bad) {
+        csv->capacity = csv->capacity ? 2 * csv->capacity : 1024;
+        csv->lines = mgpu_resize(csv->lines, (size_t)csv->capacity * sizeof *csv->lines);
+        csv->number = mgpu_resize(csv->number, (size_t)csv->capacity * sizeof *csv->number);
         for (int c = 0; c < csv->column_count; c++)
             csv->columns[c].data =
-                mgpu_resize(csv->columns[c].data, (size_t)(csv->room * csv->columns[c].width * csv->columns[c].element));
+                mgpu_resize(csv->columns[c].data, (size_t)(csv->capacity * csv->columns[c].width * csv->columns[c].element));
     }
     for (int c = 0; c < csv->column_count; c++)
         for (int k = 0; k < csv->columns[c].width && !p->bad; k++)
@@ -183,22 +183,22 @@ static void read_csv(const Stream *s, int64_t sample, Reading *r, Item *items)
 
 static bool in_memory(const Csv *csv, int64_t sample) { return sample >= csv->first && sample - csv->first < csv->rows; }
 
-static void describe_csv(const Stream *s, int64_t sample, int column, char *text, size_t room)
+static void describe_csv(const Stream *s, int64_t sample, int column, char *text, size_t capacity)
 {
     const Csv *csv = s->state;
     const Column *c = &csv->columns[column];
     int64_t line = in_memory(csv, sample) ? csv->lines[sample - csv->first] : csv->parser.line; /* or that of the next */
-    snprintf(text, room, "%s:%lld: %s", csv->path, (long long)line, c->width == 1 ? "column '" : "'");
+    snprintf(text, capacity, "%s:%lld: %s", csv->path, (long long)line, c->width == 1 ? "column '" : "'");
     size_t at = strlen(text);
-    if (at < room)
-        snprintf(text + at, room - at, "%s'", c->width == 1 ? c->titles[0] : c->name);
+    if (at < capacity)
+        snprintf(text + at, capacity - at, "%s'", c->width == 1 ? c->titles[0] : c->name);
 }
 
-static const char *name_row(const Stream *s, int64_t sample, char *text, size_t room)
+static const char *name_row(const Stream *s, int64_t sample, char *text, size_t capacity)
 {
     const Csv *csv = s->state;
     if (in_memory(csv, sample))
-        snprintf(text, room, "%lld", (long long)csv->number[sample - csv->first]);
+        snprintf(text, capacity, "%lld", (long long)csv->number[sample - csv->first]);
     return "row";
 }
 
@@ -235,7 +235,7 @@ static void say_numbers(const Csv *csv, int column, int64_t count, const char *w
 }
 
 /* Reports once, even if several data sets use the file. */
-static void say_notes(const Csv *csv)
+static void warn_of_table(const Csv *csv)
 {
     const Parser *p = &csv->parser;
     if (p->bad_rows == 1)
@@ -261,7 +261,7 @@ static void end_rows(const Csv *csv)
     if (csv->first + csv->rows == 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: the file holds no %s", p->where, csv->path,
                   p->bad_rows ? "line that can be read" : "rows");
-    say_notes(csv);
+    warn_of_table(csv);
 }
 
 static bool next_row(Stream *s, bool wait, char **complaint)

@@ -29,7 +29,7 @@ typedef struct Parser {
     int field_count;
     int expected; /* number of fields in each row; 0 if not known yet */
     char *text;
-    size_t text_length, text_room; /* unquoted fields of the row, one after the other */
+    size_t text_length, text_capacity; /* unquoted fields of the row, one after the other */
     bool bad;                      /* the row is bad */
     int64_t bad_rows;
     char first_bad[400];

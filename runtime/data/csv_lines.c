@@ -84,16 +84,16 @@ static bool read_quoted(Parser *p)
             p->at++;
     }
     /* a row has few fields; the offsets in the text are fixed when it is moved */
-    if (p->text_length + length + 1 > p->text_room) {
-        size_t room = 2 * (p->text_length + length + 1);
-        char *larger = mgpu_allocate(room, 1);
+    if (p->text_length + length + 1 > p->text_capacity) {
+        size_t capacity = 2 * (p->text_length + length + 1);
+        char *larger = mgpu_allocate(capacity, 1);
         memcpy(larger, p->text ? p->text : "", p->text_length);
         for (int i = 0; i < p->field_count; i++) /* fields of this row that are in the old text */
-            if (p->text && p->fields[i].text >= p->text && p->fields[i].text < p->text + p->text_room)
+            if (p->text && p->fields[i].text >= p->text && p->fields[i].text < p->text + p->text_capacity)
                 p->fields[i].text = larger + (p->fields[i].text - p->text);
         free(p->text);
         p->text = larger;
-        p->text_room = room;
+        p->text_capacity = capacity;
     }
     memcpy(p->text + p->text_length, text, length);
     mgpu_csv_add_field(p, p->text + p->text_length, length);

@@ -12,15 +12,15 @@ static int shown(const Field *f)
     return f->length < MOST ? (int)f->length : MOST;
 }
 
-static void list_titles(const Parser *p, char *text, size_t room)
+static void list_titles(const Parser *p, char *text, size_t capacity)
 {
     enum { SHOWN = 12 };
     size_t at = 0;
     text[0] = 0;
-    for (int i = 0; i < p->field_count && i < SHOWN && at < room; i++)
-        at += (size_t)snprintf(text + at, room - at, "%s%.*s", i ? ", " : "", shown(&p->fields[i]), p->fields[i].text);
-    if (p->field_count > SHOWN && at < room)
-        snprintf(text + at, room - at, " and %d more", p->field_count - SHOWN);
+    for (int i = 0; i < p->field_count && i < SHOWN && at < capacity; i++)
+        at += (size_t)snprintf(text + at, capacity - at, "%s%.*s", i ? ", " : "", shown(&p->fields[i]), p->fields[i].text);
+    if (p->field_count > SHOWN && at < capacity)
+        snprintf(text + at, capacity - at, " and %d more", p->field_count - SHOWN);
 }
 
 int mgpu_csv_find_title(const Parser *p, const char *name)
@@ -39,7 +39,7 @@ int mgpu_csv_find_title(const Parser *p, const char *name)
     const char **names = mgpu_allocate((size_t)p->field_count, sizeof *names);
     for (int i = 0; i < p->field_count; i++)
         names[i] = mgpu_format("%.*s", shown(&p->fields[i]), p->fields[i].text);
-    mgpu_near_miss(name, names, p->field_count, hint);
+    mgpu_did_you_mean(name, names, p->field_count, hint);
     static const struct { char byte; const char *text; } OTHERS[] = {{';', ";"}, {'\t', "\\t"}, {'|', "|"}};
     for (int i = 0; i < 3 && p->field_count == 1; i++)
         if (memchr(p->fields[0].text, OTHERS[i].byte, p->fields[0].length))

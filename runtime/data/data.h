@@ -17,7 +17,7 @@ typedef struct Reading {       /* belongs to one thread */
     int64_t epoch;             /* 0 in evaluation, so that its samples never change */
     struct ReadingBlock *blocks;
 } Reading;
-void *mgpu_reading_room(Reading *, int64_t bytes); /* aligned for every type */
+void *mgpu_reading_allocate(Reading *, int64_t bytes); /* aligned for every type */
 void mgpu_reading_reset(Reading *);                /* call when the sample has been read */
 void mgpu_reading_close(Reading *);
 
@@ -64,10 +64,10 @@ struct Stream {
      * Reading. Fails with mgpu_fail: where, file, sample, what is wrong, what to do. */
     void (*read)(const Stream *, int64_t sample, Reading *, Item *items);
     /* Prints which file and place a column of a sample comes from: "t.csv:17: column 'age'". NULL: asks `from`. */
-    void (*describe)(const Stream *, int64_t sample, int column, char *text, size_t room);
+    void (*describe)(const Stream *, int64_t sample, int column, char *text, size_t capacity);
     /* Prints the name of a sample for predict's output and returns what it names: "file", "row". NULL: asks `from`, else it is
      * the sample's number. */
-    const char *(*name)(const Stream *, int64_t sample, char *text, size_t room);
+    const char *(*name)(const Stream *, int64_t sample, char *text, size_t capacity);
     /* For samples that arrive one by one, else NULL. `next` reads one more; with `wait`, it waits. Returns false if there is none
      * (yet) or after a complaint. `forget` frees the samples that have been read. */
     bool (*next)(Stream *, bool wait, char **complaint);
@@ -81,7 +81,7 @@ struct Stream {
 struct Inflow {
     int file;
     char *text;
-    size_t begin, length, room; /* text[begin .. length) has been read; the next read moves it to the front */
+    size_t begin, length, capacity; /* text[begin .. length) has been read; the next read moves it to the front */
     bool ended;
 };
 Inflow *mgpu_open_inflow(int file); /* returns when a line, eight bytes or all has been read */
@@ -105,8 +105,8 @@ typedef Stream *OpenStream(const Opening *);
 Stream *mgpu_new_stream(const Opening *, int columns);
 void mgpu_close_stream(Stream *);
 int mgpu_find_column(const Stream *, const char *name); /* -1 if there is none */
-void mgpu_describe(const Stream *, int64_t sample, int column, char *text, size_t room);
-const char *mgpu_name_sample(const Stream *, int64_t sample, char *text, size_t room); /* see Stream.name */
+void mgpu_describe(const Stream *, int64_t sample, int column, char *text, size_t capacity);
+const char *mgpu_name_sample(const Stream *, int64_t sample, char *text, size_t capacity); /* see Stream.name */
 
 /* Options of a call, which mgpuc has checked; `otherwise` is the default. */
 const mgpu_option *mgpu_find_option(const mgpu_call *, const char *name); /* NULL if it is not given */

@@ -120,15 +120,15 @@ void mgpu_map_file(FileBytes *b, const char *path, const char *where)
 static void unpack(FileBytes *b, const char *path, const char *where)
 {
     uint8_t *data = NULL;
-    int64_t room = 0, done = 0, packed;
+    int64_t capacity = 0, done = 0, packed;
     gzFile f = mgpu_open_packed(path, where, &packed);
     int n, code;
     do {
-        if (room - done < 1 << 20) {
-            room = room ? 2 * room : 1 << 22;
-            data = mgpu_resize(data, (size_t)room);
+        if (capacity - done < 1 << 20) {
+            capacity = capacity ? 2 * capacity : 1 << 22;
+            data = mgpu_resize(data, (size_t)capacity);
         }
-        n = gzread(f, data + done, (unsigned)(room - done < 1 << 24 ? room - done : 1 << 24));
+        n = gzread(f, data + done, (unsigned)(capacity - done < 1 << 24 ? capacity - done : 1 << 24));
         done += n > 0 ? n : 0;
         if (!gzdirect(f))
             mgpu_check_unpacked(packed, done, path, where);

@@ -14,9 +14,9 @@
 
 static const char TRUNCATED[] = "the file is truncated";
 
-typedef struct Source { gzFile file; int64_t packed; const char *path, *where; } Source; /* packed: size of the file in bytes */
+typedef struct IdxSource { gzFile file; int64_t packed; const char *path, *where; } IdxSource; /* packed: size of the file in bytes */
 
-static const char *read_error(const Source *s)
+static const char *read_error(const IdxSource *s)
 {
     int code;
     gzerror(s->file, &code);
@@ -24,7 +24,7 @@ static const char *read_error(const Source *s)
 }
 
 /* Returns the number of bytes read, which is smaller at the end of the file or after an error (*error). */
-static int64_t read_bytes(const Source *s, uint8_t *to, int64_t bytes, const char **error)
+static int64_t read_bytes(const IdxSource *s, uint8_t *to, int64_t bytes, const char **error)
 {
     int64_t done = 0;
     *error = NULL;
@@ -72,7 +72,7 @@ static uint32_t big_endian(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static void read_header(const Source *s, Array *a)
+static void read_header(const IdxSource *s, Array *a)
 {
     uint8_t head[4] = {0}, axes[4 * 256];
     const char *error;
@@ -106,7 +106,7 @@ static void read_header(const Source *s, Array *a)
 }
 
 /* Returns true if the elements are mapped. */
-static bool map_elements(const Source *s, Array *a, int64_t bytes)
+static bool map_elements(const IdxSource *s, Array *a, int64_t bytes)
 {
     FileBytes file;
     int64_t header = 4 + 4 * (a->rank + 1);
@@ -123,9 +123,9 @@ static bool map_elements(const Source *s, Array *a, int64_t bytes)
     return true;
 }
 
-static void read_elements(const Source *s, Array *a, bool load)
+static void read_elements(const IdxSource *s, Array *a, bool load)
 {
-    int64_t bytes, done = 0, room = 0;
+    int64_t bytes, done = 0, capacity = 0;
     if (__builtin_mul_overflow(a->sample_bytes, a->samples, &bytes))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header the file holds more than 2^63 bytes; it is damaged", s->where, s->path);
     if (!gzdirect(s->file))
@@ -135,11 +135,11 @@ static void read_elements(const Source *s, Array *a, bool load)
     const char *error = NULL;
     uint8_t *data = NULL;
     do {
-        room = room ? room + room / 2 : 1 << 26;
-        room = room < bytes ? room : bytes;
-        data = mgpu_resize(data, (size_t)room);
-        done += read_bytes(s, data + done, room - done, &error);
-    } while (done == room && room < bytes);
+        capacity = capacity ? capacity + capacity / 2 : 1 << 26;
+        capacity = capacity < bytes ? capacity : bytes;
+        data = mgpu_resize(data, (size_t)capacity);
+        done += read_bytes(s, data + done, capacity - done, &error);
+    } while (done == capacity && capacity < bytes);
     a->data = a->owned = data;
     if (done < bytes)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s: by its header it has %lld samples (%lld bytes), %lld bytes are there",
@@ -152,7 +152,7 @@ static void read_elements(const Source *s, Array *a, bool load)
 
 void mgpu_read_idx(Array *a, const char *path, const char *where, bool load)
 {
-    Source s = {.path = path, .where = where};
+    IdxSource s = {.path = path, .where = where};
     s.file = mgpu_open_packed(path, where, &s.packed);
     *a = (Array){0};
     read_header(&s, a);

@@ -25,12 +25,12 @@ bool mgpu_read_inflow(Inflow *in, bool wait)
     memmove(in->text, in->text + in->begin, in->length - in->begin);
     in->length -= in->begin;
     in->begin = 0;
-    if (in->length == in->room)
-        in->text = mgpu_resize(in->text, in->room *= 2);
+    if (in->length == in->capacity)
+        in->text = mgpu_resize(in->text, in->capacity *= 2);
     while (got < 0) {
         if (in->ended || !is_there(in, wait))
             return false;
-        got = read(in->file, in->text + in->length, in->room - in->length);
+        got = read(in->file, in->text + in->length, in->capacity - in->length);
         if (got < 0 && errno != EINTR && errno != EAGAIN) /* EAGAIN: another process was faster */
             mgpu_fail(MGPU_MACHINE_FAILED, "standard input cannot be read or kept: %s", strerror(errno));
         if (got < 0 && !wait)
@@ -46,8 +46,8 @@ Inflow *mgpu_open_inflow(int file)
     enum { LONGEST_MARK = 8, PNG = 0x89 };
     Inflow *in = mgpu_allocate(1, sizeof *in);
     in->file = file;
-    in->room = 1 << 16;
-    in->text = mgpu_allocate(in->room, 1);
+    in->capacity = 1 << 16;
+    in->text = mgpu_allocate(in->capacity, 1);
     do /* the signature of PNG contains line ends */
         mgpu_read_inflow(in, true);
     while (!in->ended && in->length < LONGEST_MARK && ((uint8_t)in->text[0] == PNG || !memchr(in->text, '\n', in->length)));

@@ -7,9 +7,9 @@
 
 void mgpu_add_bytes(Bytes *b, const void *data, int64_t count)
 {
-    if (b->count + count > b->room) {
-        b->room = 2 * (b->count + count) + 64;
-        b->data = mgpu_resize(b->data, (size_t)b->room);
+    if (b->count + count > b->capacity) {
+        b->capacity = 2 * (b->count + count) + 64;
+        b->data = mgpu_resize(b->data, (size_t)b->capacity);
     }
     if (count)
         memcpy(b->data + b->count, data, (size_t)count);

@@ -17,15 +17,15 @@ static const TypeCode CODES[] = {{"b1", MGPU_BOOL}, {"u1", MGPU_U8}, {"i1", MGPU
                                  {"u8", MGPU_I64},   /* below 2^63 the bits equal those of i64: see check_unsigned */
                                  {"V2", MGPU_BF16}}; /* NumPy's name for the type of ml_dtypes (JAX, TensorFlow) */
 
-typedef struct Source { const uint8_t *data; int64_t bytes; const char *path, *where; } Source;
+typedef struct NpySource { const uint8_t *data; int64_t bytes; const char *path, *where; } NpySource;
 
-static _Noreturn void broken(const Source *s, const char *what)
+static _Noreturn void broken(const NpySource *s, const char *what)
 {
     mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, what);
 }
 
 /* Returns the header, NUL-terminated. *begin is the offset of the elements. */
-static char *read_header(const Source *s, int64_t *begin)
+static char *read_header(const NpySource *s, int64_t *begin)
 {
     const uint8_t *p = s->data;
     if (s->bytes < PREFIX || memcmp(p, MAGIC, 6) != 0)
@@ -45,7 +45,7 @@ static char *read_header(const Source *s, int64_t *begin)
     return text;
 }
 
-static const char *value_of(const Source *s, const char *header, const char *key)
+static const char *value_of(const NpySource *s, const char *header, const char *key)
 {
     const char *at = strstr(header, key);
     at = at ? strchr(at, ':') : NULL;
@@ -56,7 +56,7 @@ static const char *value_of(const Source *s, const char *header, const char *key
 
 typedef struct Coding { bool swapped, is_unsigned; } Coding; /* big-endian; u8 read as i64 */
 
-static Coding read_type(const Source *s, const char *header, Array *a)
+static Coding read_type(const NpySource *s, const char *header, Array *a)
 {
     const char *descr = value_of(s, header, "'descr'");
     if (descr[0] == '\'' && descr[1] && strchr("<>|=", descr[1]))
@@ -69,7 +69,7 @@ static Coding read_type(const Source *s, const char *header, Array *a)
               (int)strcspn(descr, ",}"), descr);
 }
 
-static int read_shape(const Source *s, const char *header, int64_t extent[MGPU_MAX_RANK + 1])
+static int read_shape(const NpySource *s, const char *header, int64_t extent[MGPU_MAX_RANK + 1])
 {
     const char *at = value_of(s, header, "'shape'");
     int rank = 0;
@@ -88,7 +88,7 @@ static int read_shape(const Source *s, const char *header, int64_t extent[MGPU_M
 }
 
 /* Converts elements from Fortran order (first axis fastest) to C order. */
-static uint8_t *turned(const uint8_t *from, int rank, const int64_t *extent, int64_t element, int64_t bytes)
+static uint8_t *transposed(const uint8_t *from, int rank, const int64_t *extent, int64_t element, int64_t bytes)
 {
     uint8_t *to = mgpu_allocate((size_t)bytes, 1);
     Strided s = {.rank = rank};
@@ -106,7 +106,7 @@ static uint8_t *turned(const uint8_t *from, int rank, const int64_t *extent, int
     return to;
 }
 
-static void check_unsigned(const Source *s, const Array *a)
+static void check_unsigned(const NpySource *s, const Array *a)
 {
     for (int64_t i = 0; i < a->samples * (a->sample_bytes / 8); i++) {
         uint64_t v;
@@ -118,7 +118,7 @@ static void check_unsigned(const Source *s, const Array *a)
 
 void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t length, const char *path, const char *where, int sample_rank)
 {
-    Source s = {data, length, path, where};
+    NpySource s = {data, length, path, where};
     *a = (Array){0};
     int64_t begin;
     char *header = read_header(&s, &begin);
@@ -154,7 +154,7 @@ void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t length, const char *p
         return;
     }
     if (fortran) {
-        a->owned = turned(s.data + begin, rank, extent, element, bytes);
+        a->owned = transposed(s.data + begin, rank, extent, element, bytes);
     } else {
         a->owned = mgpu_allocate((size_t)bytes, 1);
         memcpy(a->owned, s.data + begin, (size_t)bytes);

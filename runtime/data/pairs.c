@@ -49,7 +49,7 @@ static void read_pair(const Stream *s, int64_t sample, Reading *r, Item *items)
 {
     const Pairs *p = s->state;
     Item before[s->from->column_count];
-    bool same, *answer = mgpu_reading_room(r, sizeof *answer);
+    bool same, *answer = mgpu_reading_allocate(r, sizeof *answer);
     int64_t other = partner(p, s->samples, sample, r, &same);
     for (int side = LEFT; side <= RIGHT; side++) {
         if (!items[side].wanted)
@@ -65,19 +65,19 @@ static void read_pair(const Stream *s, int64_t sample, Reading *r, Item *items)
     items[SAME].data = answer;
 }
 
-static void describe_pair(const Stream *s, int64_t sample, int column, char *text, size_t room)
+static void describe_pair(const Stream *s, int64_t sample, int column, char *text, size_t capacity)
 {
     const Pairs *p = s->state;
     if (column == LEFT)
-        mgpu_describe(s->from, sample, p->value, text, room);
+        mgpu_describe(s->from, sample, p->value, text, capacity);
     else
-        snprintf(text, room, "pair %lld", (long long)sample);
+        snprintf(text, capacity, "pair %lld", (long long)sample);
 }
 
-static const char *name_pair(const Stream *s, int64_t sample, char *text, size_t room)
+static const char *name_pair(const Stream *s, int64_t sample, char *text, size_t capacity)
 {
     (void)s;
-    snprintf(text, room, "%lld", (long long)sample);
+    snprintf(text, capacity, "%lld", (long long)sample);
     return "pair";
 }
 

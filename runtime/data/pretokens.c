@@ -142,7 +142,7 @@ typedef struct Cutting {
     TakeWord *take; void *state;
 } Cutting;
 
-static Bytes *keep(const Cutting *c)
+static Bytes *copy_bytes(const Cutting *c)
 {
     MGPU_PUSH(*c->kept, *c->kept_count, (Bytes){0});
     return &(*c->kept)[*c->kept_count - 1];
@@ -185,7 +185,7 @@ static void prefix(const Cutting *c, int step, const uint8_t *text, int64_t byte
     Bytes b = {0};
     mgpu_add_bytes(&b, " ", 1);
     mgpu_add_bytes(&b, text, bytes);
-    *keep(c) = b;
+    *copy_bytes(c) = b;
     cut(c, step + 1, b.data, b.count, first);
 }
 
@@ -198,7 +198,7 @@ static void cut_by_metaspace(const Cutting *c, int step, const uint8_t *text, in
         mgpu_add_bytes(&b, s->text, (int64_t)s->bytes);
     for (int64_t i = 0; i < bytes; i++)
         mgpu_add_bytes(&b, text[i] == ' ' ? s->text : (const char *)text + i, text[i] == ' ' ? (int64_t)s->bytes : 1);
-    *keep(c) = b;
+    *copy_bytes(c) = b;
     int64_t begin = 0;
     for (int64_t i = 1; s->cuts && i + (int64_t)s->bytes <= b.count; i++)
         if (memcmp(b.data + i, s->text, s->bytes) == 0) {

@@ -49,10 +49,10 @@ int64_t mgpu_next_samples(Dataset *, int64_t most, Categories *, char **complain
 /* fingerprint.c: hexadecimal hash of the set's size and some of its samples */
 void mgpu_fingerprint(const Dataset *, char text[65]);
 /* Threads of a set with costly samples start to read these, which will be requested soon. Returns at once. */
-void mgpu_read_ahead(const Dataset *, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch);
+void mgpu_prefetch_samples(const Dataset *, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch);
 int mgpu_decoders(const Dataset *); /* number of threads that read the set's samples */
 /* From now on each thread logs when it reads samples; NULL: none does. Returns the previous logs, which are no longer used. */
-SpanLog **mgpu_note_decoding(Dataset *, SpanLog **logs);
+SpanLog **mgpu_log_decoding(Dataset *, SpanLog **logs);
 /* shuffle 0: as stored; 1: a random order; n: blocks of n samples in random order, shuffled inside */
 void mgpu_permutation(int64_t *order, int64_t n, uint64_t seed, int64_t epoch, int64_t shuffle);
 void mgpu_fill_random(void *to, const mgpu_input *, int64_t samples, uint64_t seed); /* for bench */

@@ -9,25 +9,25 @@
 /* ---- memory of a sample: blocks are reused for other samples, and freed when none has used them for a while */
 struct ReadingBlock {
     struct ReadingBlock *next;
-    int64_t room, used;
+    int64_t capacity, used;
     int idle; /* samples since the last that used it */
     _Alignas(64) uint8_t bytes[];
 };
 
-void *mgpu_reading_room(Reading *r, int64_t bytes)
+void *mgpu_reading_allocate(Reading *r, int64_t bytes)
 {
     enum { SMALLEST = 1 << 16 };
     bytes = (bytes + 63) / 64 * 64;
     struct ReadingBlock *best = NULL; /* the smallest fits best: large blocks become idle and are freed */
     for (struct ReadingBlock *b = r->blocks; b; b = b->next)
-        if (b->room - b->used >= bytes && (!best || b->room < best->room))
+        if (b->capacity - b->used >= bytes && (!best || b->capacity < best->capacity))
             best = b;
     if (!best) {
-        int64_t room = bytes > SMALLEST ? bytes : SMALLEST;
-        best = aligned_alloc(64, sizeof *best + (size_t)room);
+        int64_t capacity = bytes > SMALLEST ? bytes : SMALLEST;
+        best = aligned_alloc(64, sizeof *best + (size_t)capacity);
         if (!best)
-            mgpu_no_memory((size_t)room);
-        *best = (struct ReadingBlock){.next = r->blocks, .room = room};
+            mgpu_no_memory((size_t)capacity);
+        *best = (struct ReadingBlock){.next = r->blocks, .capacity = capacity};
         r->blocks = best;
     }
     best->used += bytes;
@@ -106,26 +106,26 @@ const mgpu_input *mgpu_column_input(const Opening *o, const mgpu_column *column)
 }
 
 /* ---- streams */
-static void describe_before(const Stream *s, int64_t sample, int column, char *text, size_t room)
+static void describe_before(const Stream *s, int64_t sample, int column, char *text, size_t capacity)
 {
     if (s->from)
-        mgpu_describe(s->from, sample, column, text, room);
+        mgpu_describe(s->from, sample, column, text, capacity);
     else
-        snprintf(text, room, "sample %lld", (long long)sample);
+        snprintf(text, capacity, "sample %lld", (long long)sample);
 }
 
-void mgpu_describe(const Stream *s, int64_t sample, int column, char *text, size_t room)
+void mgpu_describe(const Stream *s, int64_t sample, int column, char *text, size_t capacity)
 {
-    (s->describe ? s->describe : describe_before)(s, sample, column, text, room);
+    (s->describe ? s->describe : describe_before)(s, sample, column, text, capacity);
 }
 
-const char *mgpu_name_sample(const Stream *s, int64_t sample, char *text, size_t room)
+const char *mgpu_name_sample(const Stream *s, int64_t sample, char *text, size_t capacity)
 {
     if (s->name)
-        return s->name(s, sample, text, room);
+        return s->name(s, sample, text, capacity);
     if (s->from)
-        return mgpu_name_sample(s->from, sample, text, room);
-    snprintf(text, room, "%lld", (long long)sample);
+        return mgpu_name_sample(s->from, sample, text, capacity);
+    snprintf(text, capacity, "%lld", (long long)sample);
     return "sample";
 }
 

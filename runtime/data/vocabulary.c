@@ -27,7 +27,7 @@ static char *folder_of(const char *path)
     return slash ? mgpu_format("%.*s", (int)(slash - path), path) : mgpu_format(".");
 }
 
-char *mgpu_vocabulary_folder(const mgpu_program *p, const Options *o, bool of_init)
+char *mgpu_vocabulary_folder(const mgpu_program *p, const RunOptions *o, bool of_init)
 {
     if (o->vocabulary)
         return mgpu_format("%s", o->vocabulary);

@@ -86,12 +86,12 @@ struct Vocabulary {
 
 /* vocabulary.c: Returns the folder that --vocabulary or a reader of the data block names, or, with of_init, that of --init if it
  * has a vocabulary, which is then reported. NULL if there is none. The caller frees. */
-char *mgpu_vocabulary_folder(const mgpu_program *, const Options *, bool of_init);
+char *mgpu_vocabulary_folder(const mgpu_program *, const RunOptions *, bool of_init);
 /* unicode.c: as in the tokenizers package */
 bool mgpu_is_blank(uint32_t);       /* White_Space */
 bool mgpu_is_punctuation(uint32_t); /* as BERT defines it */
 /* a UTF-8 text that grows; its owner frees it */
-typedef struct Bytes { uint8_t *data; int64_t count, room; } Bytes;
+typedef struct Bytes { uint8_t *data; int64_t count, capacity; } Bytes;
 void mgpu_add_bytes(Bytes *, const void *, int64_t count);
 /* normalize.c: Applies all normalizers. Returns false if the byte at *wrong is not UTF-8. The caller frees. */
 bool mgpu_normalize(const Vocabulary *, const uint8_t *text, int64_t bytes, Bytes *to, int64_t *wrong);

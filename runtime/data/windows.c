@@ -40,10 +40,10 @@ static void read_windows(const Stream *s, int64_t sample, Reading *r, Item *item
     }
 }
 
-static void describe_windows(const Stream *s, int64_t sample, int column, char *text, size_t room)
+static void describe_windows(const Stream *s, int64_t sample, int column, char *text, size_t capacity)
 {
     const Windows *w = s->state;
-    snprintf(text, room, "%s: the window at %s %lld", w->path, w->unit,
+    snprintf(text, capacity, "%s: the window at %s %lld", w->path, w->unit,
              (long long)(w->begin + sample * w->stride + w->next[column]));
 }
 

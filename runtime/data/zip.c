@@ -14,18 +14,18 @@
 enum { END = 22, END64 = 56, LOCATOR = 20, ENTRY = 46, LOCAL = 30, STORED = 0, DEFLATED = 8 };
 enum { DEFLATE_MOST = 1032 }; /* maximal expansion of a byte (RFC 1951: two bits become 258 bytes) */
 
-typedef struct Member {
+typedef struct ZipMember {
     int method;
     uint32_t crc;
     uint64_t packed, bytes, local;
     const char *name;
     int name_length;
-} Member;
+} ZipMember;
 struct Archive {
     const uint8_t *data;
     int64_t bytes;
     const char *path, *where;
-    Member *members; int count;
+    ZipMember *members; int count;
 };
 
 static uint64_t number(const uint8_t *p, int bytes)
@@ -67,7 +67,7 @@ static uint64_t find_directory(const Archive *a, uint64_t *entries)
 }
 
 /* Sizes of more than 32 bits are in extra field 1, in this order. */
-static void read_zip64(Member *m, const uint8_t *extra, int64_t length)
+static void read_zip64(ZipMember *m, const uint8_t *extra, int64_t length)
 {
     uint64_t *const values[] = {&m->bytes, &m->packed, &m->local};
     for (; length >= 4; length -= 4 + (int64_t)number(extra + 2, 2), extra += 4 + number(extra + 2, 2)) {
@@ -96,8 +96,8 @@ Archive *mgpu_open_archive(const FileBytes *file, const char *path, const char *
                 comment = (int64_t)number(e + 32, 2);
         if (a->bytes - (int64_t)at < ENTRY + name_length + extra + comment)
             broken(a);
-        Member *m = &a->members[a->count++];
-        *m = (Member){.method = (int)number(e + 10, 2), .crc = (uint32_t)number(e + 16, 4), .packed = number(e + 20, 4),
+        ZipMember *m = &a->members[a->count++];
+        *m = (ZipMember){.method = (int)number(e + 10, 2), .crc = (uint32_t)number(e + 16, 4), .packed = number(e + 20, 4),
                       .bytes = number(e + 24, 4), .local = number(e + 42, 4), .name = (const char *)e + ENTRY, .name_length = (int)name_length};
         read_zip64(m, e + ENTRY + name_length, extra);
         at += (uint64_t)(ENTRY + name_length + extra + comment);
@@ -139,20 +139,20 @@ static uint32_t add_to_crc(uint32_t crc, const uint8_t *data, uint64_t bytes)
     return crc;
 }
 
-static uint8_t *inflate_member(const Archive *a, const Member *m, const uint8_t *packed, uint32_t *crc)
+static uint8_t *inflate_member(const Archive *a, const ZipMember *m, const uint8_t *packed, uint32_t *crc)
 {
     enum { FIRST = 1 << 22 };
     z_stream z = {.next_in = (Bytef *)(uintptr_t)packed};
-    uint64_t in = m->packed, done = 0, room = 0, most = m->bytes + 1; /* most: one byte more than is valid, to detect excess */
+    uint64_t in = m->packed, done = 0, capacity = 0, most = m->bytes + 1; /* most: one byte more than is valid, to detect excess */
     uint8_t *data = NULL;
     int status = inflateInit2(&z, -MAX_WBITS);
     while (status == Z_OK && done < most) {
-        if (done == room) {
-            room = room ? 2 * room : FIRST;
-            room = room < most ? room : most;
-            data = mgpu_resize(data, room);
+        if (done == capacity) {
+            capacity = capacity ? 2 * capacity : FIRST;
+            capacity = capacity < most ? capacity : most;
+            data = mgpu_resize(data, capacity);
         }
-        uInt more = part_of(in), space = part_of(room - done);
+        uInt more = part_of(in), space = part_of(capacity - done);
         z.avail_in = more;
         z.next_out = data + done;
         z.avail_out = space;
@@ -171,7 +171,7 @@ static uint8_t *inflate_member(const Archive *a, const Member *m, const uint8_t 
 
 const uint8_t *mgpu_member_bytes(const Archive *a, int member, int64_t *bytes, uint8_t **owned)
 {
-    const Member *m = &a->members[member];
+    const ZipMember *m = &a->members[member];
     const uint8_t *local = record(a, m->local, LOCAL, "PK\3\4");
     uint64_t at = m->local + LOCAL + number(local + 26, 2) + number(local + 28, 2);
     if (at > (uint64_t)a->bytes || m->packed > (uint64_t)a->bytes - at || (m->method == STORED && m->packed != m->bytes) ||
@@ -198,14 +198,14 @@ const uint8_t *mgpu_member_bytes(const Archive *a, int member, int64_t *bytes, u
 }
 
 /* Prints the names of arrays as NumPy shows them: "a, b, c". */
-static void list_arrays(const Archive *a, char *names, size_t room)
+static void list_arrays(const Archive *a, char *names, size_t capacity)
 {
     size_t listed = 0;
-    for (int i = 0; i < a->count && listed < room; i++) {
-        const Member *m = &a->members[i];
+    for (int i = 0; i < a->count && listed < capacity; i++) {
+        const ZipMember *m = &a->members[i];
         bool array = m->name_length > 4 && memcmp(m->name + m->name_length - 4, ".npy", 4) == 0;
         listed +=
-            (size_t)snprintf(names + listed, room - listed, "%s%.*s", i ? ", " : "", m->name_length - (array ? 4 : 0), m->name);
+            (size_t)snprintf(names + listed, capacity - listed, "%s%.*s", i ? ", " : "", m->name_length - (array ? 4 : 0), m->name);
     }
 }
 

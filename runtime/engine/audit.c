@@ -54,7 +54,7 @@ static unsigned bits_of(const uint8_t *data, uint8_t type, int64_t count, int64_
     return bits;
 }
 
-static State look_at(const Lane *l, const mgpu_device_phase *p, const mgpu_access *a, int64_t offset)
+static State look_at(const LaneThread *l, const mgpu_device_phase *p, const mgpu_access *a, int64_t offset)
 {
     const mgpu_buffer *b = &p->buffers[a->buffer];
     Engine *e = l->engine;
@@ -63,7 +63,7 @@ static State look_at(const Lane *l, const mgpu_device_phase *p, const mgpu_acces
         return s;
     int64_t bytes = a->end - a->begin, first = 0, element = mgpu_dtype_bytes(mgpu_buffer_type(b));
     uint8_t *copy = mgpu_allocate(1, (size_t)bytes);
-    int lane = e->kind->ahead ? -1 : l->lane; /* copies not on the stream of any lane */
+    int lane = e->kind->async ? -1 : l->lane; /* copies not on the stream of any lane */
     e->kind->copy_out(e->devices[l->device], lane, copy, offset, bytes);
     s.bits = bits_of(copy, mgpu_buffer_type(b), bytes / element, &first, &s.value);
     s.sample = s.bits && b->each > 0 ? (a->begin + first * element) / b->each : -1;
@@ -72,7 +72,7 @@ static State look_at(const Lane *l, const mgpu_device_phase *p, const mgpu_acces
 }
 
 /* ---- states */
-static State *state_of(Audit *audit, const Lane *l, const mgpu_device_phase *p, int buffer)
+static State *state_of(Audit *audit, const LaneThread *l, const mgpu_device_phase *p, int buffer)
 {
     AuditedDevice *d = &audit->devices[l->device];
     const mgpu_buffer *b = &p->buffers[buffer];
@@ -85,14 +85,14 @@ static State *state_of(Audit *audit, const Lane *l, const mgpu_device_phase *p, 
 }
 
 /* Maps a sample of the device to its place in the set. */
-static int64_t place_of(const Lane *l, int64_t sample)
+static int64_t place_of(const LaneThread *l, int64_t sample)
 {
     const Work *work = work_of(l->engine, l->number);
     bool known = sample >= 0 && work->set && sample < work->block[l->device].valid;
     return known ? work->index[l->engine->plan->device[l->device].shard.first + sample] : -1;
 }
 
-static int add_origin(Audit *audit, const Lane *l, const mgpu_op *op, const mgpu_buffer *b, const State *s)
+static int add_origin(Audit *audit, const LaneThread *l, const mgpu_op *op, const mgpu_buffer *b, const State *s)
 {
     audit->origins = mgpu_resize(audit->origins, (size_t)(audit->count + 1) * sizeof *audit->origins);
     Origin *origin = &audit->origins[audit->count];
@@ -122,13 +122,13 @@ static bool is_worse(const Audit *audit, const State *a, const State *b)
 
 /* Accumulators of metrics have values of earlier steps, and those of gradients are reset by each step, so their contents before
  * and after a step are no origin. */
-static bool is_sum(const Engine *e, const mgpu_buffer *b)
+static bool is_accumulated(const Engine *e, const mgpu_buffer *b)
 {
     return b->kind == MGPU_VARIABLE && e->program->variables[b->index].kind == MGPU_ACCUMULATOR;
 }
 
 /* Examines variables and inputs that nothing in the step has written. */
-void mgpu_audit_before(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+void mgpu_audit_before(LaneThread *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     Audit *audit = l->engine->audit;
     pthread_mutex_lock(&audit->lock);
@@ -137,7 +137,7 @@ void mgpu_audit_before(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
         const mgpu_buffer *b = &p->buffers[a->buffer];
         State *s = state_of(audit, l, p, a->buffer);
         bool known = s->known && (b->kind != MGPU_INPUT || s->number == l->number);
-        if (known || is_sum(l->engine, b) || (b->kind != MGPU_VARIABLE && b->kind != MGPU_INPUT))
+        if (known || is_accumulated(l->engine, b) || (b->kind != MGPU_VARIABLE && b->kind != MGPU_INPUT))
             continue;
         *s = look_at(l, p, a, mgpu_access_offset(p, a, l->number));
         if (s->bits)
@@ -149,7 +149,7 @@ void mgpu_audit_before(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
 /* Examines the local buffers that a thread has written for these samples. */
 void mgpu_audit_part(const void *lane, const mgpu_op *op, void *const *argument, int64_t begin, int64_t end)
 {
-    const Lane *l = lane;
+    const LaneThread *l = lane;
     Audit *audit = l->engine->audit;
     const mgpu_device_phase *p = &((const mgpu_phase *)l->phase)->devices[l->device];
     pthread_mutex_lock(&audit->lock);
@@ -176,7 +176,7 @@ void mgpu_audit_part(const void *lane, const mgpu_op *op, void *const *argument,
 }
 
 /* Considers what other devices contribute to this collective, as far as they have reached it. */
-static void add_sums_of_others(Audit *audit, const Lane *l, const mgpu_op *op, State *worst)
+static void add_sums_of_others(Audit *audit, const LaneThread *l, const mgpu_op *op, State *worst)
 {
     Engine *e = audit->engine;
     for (int d = 0; d < e->plan->devices; d++) {
@@ -190,7 +190,7 @@ static void add_sums_of_others(Audit *audit, const Lane *l, const mgpu_op *op, S
     }
 }
 
-void mgpu_audit_after(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+void mgpu_audit_after(LaneThread *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     Audit *audit = l->engine->audit;
     pthread_mutex_lock(&audit->lock);
@@ -213,9 +213,9 @@ void mgpu_audit_after(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
         *s = b->kind == MGPU_BUCKET && before.bits && !now.bits && op->verb != MGPU_TRANSFER ? before : now;
         if (now.bits && b->kind == MGPU_REPORT_BUFFER && comes_first(audit, now.origin, audit->report))
             audit->report = now.origin;
-        if (now.bits && is_sum(l->engine, b))
+        if (now.bits && is_accumulated(l->engine, b))
             atomic_store(&audit->found, 1);
-        if (now.bits && b->kind == MGPU_VARIABLE && !is_sum(l->engine, b) && comes_first(audit, now.origin, audit->variable))
+        if (now.bits && b->kind == MGPU_VARIABLE && !is_accumulated(l->engine, b) && comes_first(audit, now.origin, audit->variable))
             audit->variable = now.origin;
     }
     pthread_mutex_unlock(&audit->lock);

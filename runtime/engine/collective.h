@@ -11,31 +11,31 @@ typedef struct Operand {
     void *data;          /* the whole value in the member's device memory; it sends its part from its place there */
     int64_t count;       /* elements of the whole value */
     uint8_t dtype;
-    mgpu_parties parties;
+    mgpu_participants participants;
     int64_t tag;         /* identifies the collective; the same for all members */
-    uint8_t way;         /* MGPU_WAY_...: the implementation that the plan asks for; the same for all members */
+    uint8_t implementation;         /* MGPU_IMPLEMENTATION_...: the implementation that the plan asks for; the same for all members */
 } Operand;
 typedef struct Collective Collective;
 struct Collective {
     const char *name;    /* "host", or "NCCL 2.27.3, peer" if there are several */
-    const char *note;    /* a remark for the start report, or NULL */
-    /* Every member calls it on its lane's thread, with the same count, dtype, parties and tag. The result has arrived when it
-     * returns; on an asynchronous device, before anything that is issued to the lane later. Returns false if the members
+    const char *remark;    /* a remark for the start report, or NULL */
+    /* Every member calls it on its lane's thread, with the same count, dtype, participants and tag. The result has arrived when
+     * it returns; on an asynchronous device, before anything that is issued to the lane later. Returns false if the members
      * disagree. */
     bool (*transfer)(Collective *, int member, const Operand *);
-    /* Returns the name of the implementation used for this `way`. NULL: there is only one, `name`. */
-    const char *(*made_by)(const Collective *, uint8_t way);
+    /* Returns the name of the implementation used for this `implementation`. NULL: there is only one, `name`. */
+    const char *(*made_by)(const Collective *, uint8_t implementation);
     /* Returns true if a graph may contain this collective (asynchronous devices). NULL: no graph may. */
-    bool (*may_be_kept)(const Collective *, const mgpu_collective *);
+    bool (*may_be_captured)(const Collective *, const mgpu_collective *);
     void (*close)(Collective *);
     /* Returns when the last member arrived at the member's last transfer (mgpu_seconds). NULL: the host does not know it. */
-    double (*met)(const Collective *, int member);
+    double (*arrival_time)(const Collective *, int member);
     /* Writes an error of the member that no call has returned, if there is one. Any thread may call it while lanes run. NULL:
      * there are no such errors. */
     bool (*trouble)(Collective *, int member, char text[400]);
 };
 
-static inline const char *mgpu_made_by(const Collective *c, uint8_t way) { return c->made_by ? c->made_by(c, way) : c->name; }
+static inline const char *mgpu_made_by(const Collective *c, uint8_t implementation) { return c->made_by ? c->made_by(c, implementation) : c->name; }
 
 /* Transfers between devices whose arenas are host memory (reduce.c). beside: the collective whose simulated links it shares;
  * NULL: it has its own. */

@@ -13,12 +13,12 @@
  *     of another phase, the host lane executes that step's outstanding REPORT and FETCH operations before its own first one of
  *     slot -1, after its reads.
  *
- * Posting: at most `ahead` steps are in flight beyond the last one that all lanes have finished. So a record of the ring is
- * free when it is used again, and a wait further back than that always holds. */
+ * Posting: at most `steps_in_flight` steps are in flight beyond the last one that all lanes have finished. So a record of the
+ * ring is free when it is used again, and a wait further back than that always holds. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/cores.h"
-#include "runtime/engine/ahead.h"
+#include "runtime/engine/asynchronous.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void make_tables(Engine *e)
             const mgpu_device_phase *p = &e->plan->phases[k].devices[d];
             mgpu_make_lanes(&t->device[d], p);
             for (int i = 0; i < p->op_count; i++)
-                t->reporter = p->ops[i].verb == MGPU_REPORT && is_own(e, d) ? d : t->reporter;
+                t->reporter = p->ops[i].verb == MGPU_REPORT && is_local(e, d) ? d : t->reporter;
         }
     }
 }
@@ -58,7 +58,7 @@ static PoolPlan pool_of(const Engine *e, int d, int *cores)
                     cores[i - first] = core;
             count++;
         }
-    bool fixed = all && !e->here && threads % all == 0;
+    bool fixed = all && !e->single_threaded && threads % all == 0;
     return (PoolPlan){.threads = (int)(end - first), .cores = fixed ? cores : NULL, .spin = threads <= all,
                       .enter = mgpu_enter_worker, .leave = mgpu_leave_worker, .context = lane_of(e, d, MGPU_COMP)};
 }
@@ -66,38 +66,38 @@ static PoolPlan pool_of(const Engine *e, int d, int *cores)
 /* Pins the lanes to the cores of the device's threads, except the lane host, which may read on any free core. Otherwise the
  * scheduler may put a transferring lane on the core of another device, behind its computation, and devices that wait for each
  * other compute one after the other (digits on two devices: 9.2 ms per step, pinned 6.2). */
-static void keep_lanes(const Engine *e, int d, const PoolPlan *pool)
+static void pin_lanes(const Engine *e, int d, const PoolPlan *pool)
 {
     for (int lane = 0; lane < MGPU_LANES; lane++)
-        for (int i = 0; pool->cores && lane != MGPU_HOST && !e->kind->ahead && i < (lane == MGPU_COMP ? 1 : pool->threads); i++)
+        for (int i = 0; pool->cores && lane != MGPU_HOST && !e->kind->async && i < (lane == MGPU_COMP ? 1 : pool->threads); i++)
             CPU_SET((size_t)pool->cores[i], &lane_of(e, d, lane)->cores);
 }
 
 /* context: the lane comp, which is the first of its device */
 static __attribute__((noreturn)) void fail(void *context, int lane, const char *what)
 {
-    const Lane *l = context;
+    const LaneThread *l = context;
     if (lane >= 0)
         mgpu_fail_at(l + lane, what);
     const char *achieved = l->engine->achieved;
     mgpu_fail(MGPU_MACHINE_FAILED, "device %d: %s%s%s", l->device, what, achieved ? "; " : "", achieved ? achieved : "");
 }
 
-static void fail_late(void *context, const char *error, const char *call)
+static void fail_async(void *context, const char *error, const char *call)
 {
-    const Lane *l = context;
-    mgpu_fail_late(l->engine, l->device, error, call);
+    const LaneThread *l = context;
+    mgpu_fail_async(l->engine, l->device, error, call);
 }
 
 static void stage(void *context, const char *what)
 {
-    const Lane *l = context;
+    const LaneThread *l = context;
     mgpu_hang_stage(l->engine, what, -1);
 }
 
-static DevicePlan plan_of(Engine *e, const Options *o, int d, const PoolPlan *pool)
+static DevicePlan plan_of(Engine *e, const RunOptions *o, int d, const PoolPlan *pool)
 {
-    Lane *comp = lane_of(e, d, MGPU_COMP);
+    LaneThread *comp = lane_of(e, d, MGPU_COMP);
     return (DevicePlan){.program = e->program,
                         .plan = e->plan,
                         .device = &e->plan->device[d],
@@ -106,7 +106,7 @@ static DevicePlan plan_of(Engine *e, const Options *o, int d, const PoolPlan *po
                         .number = d,
                         .tune = o->tune,
                         .fail = fail,
-                        .fail_late = fail_late,
+                        .fail_async = fail_async,
                         .stage = stage,
                         .context = comp,
                         .returned = &comp->returned};
@@ -156,22 +156,22 @@ static void open_device(Engine *e, const DevicePlan *p)
                  (long long)e->kind->arena_bytes(e->devices[p->number]));
 }
 
-static void open_devices(Engine *e, const Options *o)
+static void open_devices(Engine *e, const RunOptions *o)
 {
-    if (o->tune && !e->kind->ahead)
+    if (o->tune && !e->kind->async)
         mgpu_fail(MGPU_BAD_USAGE, "--tune times what a library for GPUs offers; this run is on %s devices: leave it out", e->kind->name);
     mgpu_hang_open(e, o->hang);
     mgpu_hang_stage(e, "the GPUs are looked for", -1);
     e->machine = e->kind->find(o->devices, e->program, e->plan, e->processes);
-    e->threads = (e->end - e->first) * (e->kind->ahead ? 1 /* none compute */ : mgpu_threads_each(e->processes, e->plan, o->threads));
+    e->threads = (e->end - e->first) * (e->kind->async ? 1 /* none compute */ : mgpu_threads_each(e->processes, e->plan, o->threads));
     e->devices = mgpu_allocate((size_t)e->plan->devices, sizeof(Device *));
     int *cores = mgpu_allocate((size_t)e->threads * (size_t)e->plan->devices, sizeof *cores);
     DevicePlan *plans = mgpu_allocate((size_t)e->plan->devices, sizeof *plans);
     PoolPlan *pools = mgpu_allocate((size_t)e->plan->devices, sizeof *pools);
     for (int d = e->first; d < e->end; d++) {
         pools[d] = pool_of(e, d, cores + (ptrdiff_t)d * e->threads);
-        keep_lanes(e, d, &pools[d]);
-        Lane *comp = lane_of(e, d, MGPU_COMP);
+        pin_lanes(e, d, &pools[d]);
+        LaneThread *comp = lane_of(e, d, MGPU_COMP);
         comp->worker_count = pools[d].threads;
         comp->workers = mgpu_allocate((size_t)pools[d].threads, sizeof *comp->workers);
         comp->now = mgpu_allocate((size_t)pools[d].threads, sizeof *comp->now);
@@ -194,7 +194,7 @@ static void make_records(Engine *e)
     for (int i = 0; i < MGPU_RING; i++) {
         e->ring[i].index = mgpu_allocate((size_t)e->plan->micro + 1, sizeof(int64_t));
         int64_t blocks = e->plan->devices * (int64_t)sizeof(mgpu_step);
-        e->ring[i].block = e->kind->ahead ? e->kind->ahead->locked(e->machine, blocks) : mgpu_allocate(1, (size_t)blocks);
+        e->ring[i].block = e->kind->async ? e->kind->async->locked(e->machine, blocks) : mgpu_allocate(1, (size_t)blocks);
         e->ring[i].times = mgpu_allocate((size_t)e->plan->devices, sizeof(StepTimes));
         e->ring[i].fetch = mgpu_allocate((size_t)e->program->output_count, sizeof(uint8_t *));
         e->ring[i].report = mgpu_allocate((size_t)reports, sizeof(double));
@@ -225,9 +225,9 @@ static void make_lanes(Engine *e)
     int calls, arguments;
     measure_regions(e, &calls, &arguments);
     size_t count = (size_t)e->plan->devices * MGPU_LANES;
-    e->lanes = mgpu_allocate_aligned(_Alignof(Lane), count * sizeof(Lane));
+    e->lanes = mgpu_allocate_aligned(_Alignof(LaneThread), count * sizeof(LaneThread));
     for (size_t i = 0; i < count; i++) {
-        Lane *l = &e->lanes[i];
+        LaneThread *l = &e->lanes[i];
         l->engine = e;
         l->device = (int)i / MGPU_LANES;
         l->lane = (int)i % MGPU_LANES;
@@ -246,16 +246,16 @@ static void slow_down(Engine *e)
     double *factor = mgpu_allocate((size_t)e->plan->devices, sizeof *factor), reading = 0;
     mgpu_slow_read(factor, e->plan->devices, &reading);
     for (int d = 0; d < e->plan->devices; d++) {
-        lane_of(e, d, MGPU_COMP)->slow.factor = e->kind->ahead ? 0 : factor[d];
+        lane_of(e, d, MGPU_COMP)->slow.factor = e->kind->async ? 0 : factor[d];
         lane_of(e, d, MGPU_HOST)->slow.factor = reading;
     }
-    e->link_rate = e->kind->ahead ? 0 : mgpu_link_rate();
+    e->link_rate = e->kind->async ? 0 : mgpu_link_rate();
     free(factor);
 }
 
-static bool is_idle(const Engine *e, const Lane *l)
+static bool is_idle(const Engine *e, const LaneThread *l)
 {
-    if (!is_own(e, l->device))
+    if (!is_local(e, l->device))
         return true;
     for (int k = 0; k < e->plan->phase_count; k++) {
         const int *begin = e->phases[k].device[l->device].begin;
@@ -269,11 +269,11 @@ static void find_idle_lanes(Engine *e)
 {
     size_t count = (size_t)e->plan->devices * MGPU_LANES;
     for (size_t i = 0; i < count; i++) {
-        Lane *l = &e->lanes[i];
+        LaneThread *l = &e->lanes[i];
         l->idle = is_idle(e, l);
         if (!has_thread(e, l))
             atomic_store(&l->progress.value, INT64_MAX);
-        if (!l->idle && mgpu_lane_meets(l->lane))
+        if (!l->idle && mgpu_lane_synchronizes(l->lane))
             e->busy_lanes++;
     }
 }
@@ -290,7 +290,7 @@ static void start_lanes(Engine *e)
 static char *name_devices(const Engine *e)
 {
     char *text = mgpu_format("%s", e->kind->library_name(e->devices[e->first]));
-    for (int d = e->first + 1; d < e->end && e->kind->ahead; d++) {
+    for (int d = e->first + 1; d < e->end && e->kind->async; d++) {
         const char *name = e->kind->library_name(e->devices[d]);
         if (strcmp(name, e->kind->library_name(e->devices[d - 1])) == 0)
             continue;
@@ -301,17 +301,17 @@ static char *name_devices(const Engine *e)
     return text;
 }
 
-static const char *in_graphs(const Engine *e) { return e->kept ? " in graphs" : ""; }
+static const char *in_graphs(const Engine *e) { return e->captured_transfers ? " in graphs" : ""; }
 
 /* Returns "; all-reduces over 4 devices: peer", or "" if there are none. */
 static char *name_collectives(const Engine *e)
 {
     if (e->processes)
         return mgpu_format("; all-reduces over %d devices of %d processes by %s%s", e->plan->devices, e->processes->count, e->collective[MGPU_COMM]->name, in_graphs(e));
-    if (!e->kind->ahead || e->plan->devices == 1)
+    if (!e->kind->async || e->plan->devices == 1)
         return mgpu_format("%s", "");
     const Collective *c = e->collective[MGPU_COMM], *sync = e->collective[MGPU_SYNC];
-    return mgpu_format("; all-reduces over %d devices: %s%s%s%s%s%s", e->plan->devices, c->name, in_graphs(e), c->note ? ", " : "", c->note ? c->note : "",
+    return mgpu_format("; all-reduces over %d devices: %s%s%s%s%s%s", e->plan->devices, c->name, in_graphs(e), c->remark ? ", " : "", c->remark ? c->remark : "",
                        sync ? ", on the lane sync: " : "", sync ? sync->name : "");
 }
 
@@ -324,7 +324,7 @@ static char *describe_devices(const Engine *e)
     return text;
 }
 
-Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, const mgpu_plan *plan, const Options *o, Collect *collect,
+Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, const mgpu_plan *plan, const RunOptions *o, Collect *collect,
                          void *context)
 {
     mgpu_check_plan(kind, program, plan);
@@ -335,10 +335,10 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
     e->collect = collect;
     e->context = context;
     e->processes = o->processes;
-    e->first = mgpu_own_devices(o->processes, plan->devices).first;
-    e->end = mgpu_own_devices(o->processes, plan->devices).end;
-    e->here = o->here && plan->devices == 1 && !kind->ahead;
-    e->ahead = MGPU_AHEAD;
+    e->first = mgpu_local_devices(o->processes, plan->devices).first;
+    e->end = mgpu_local_devices(o->processes, plan->devices).end;
+    e->single_threaded = o->here && plan->devices == 1 && !kind->async;
+    e->steps_in_flight = MGPU_STEPS_IN_FLIGHT;
     make_tables(e);
     make_lanes(e);
     slow_down(e);
@@ -354,9 +354,9 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
         e->collective[MGPU_SYNC] = kind->connect(e->machine, e->devices, plan, e->processes, e->collective[MGPU_COMM]);
     mgpu_hang_connects(e, false);
     mgpu_hang_stage(e, "graphs are being made", -1);
-    if (e->kind->ahead)
-        mgpu_ahead_open(e);
-    e->said = describe_devices(e);
+    if (e->kind->async)
+        mgpu_async_open(e);
+    e->description = describe_devices(e);
     start_lanes(e);
     if (e->processes)
         e->processes->watch(e->processes, mgpu_engine_where, e);
@@ -369,13 +369,13 @@ Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, co
 void mgpu_engine_close(Engine *e, const char *achieved)
 {
     e->achieved = achieved;
-    if (e->kind->ahead)
-        e->kind->ahead->achieved(e->machine, achieved);
+    if (e->kind->async)
+        e->kind->async->achieved(e->machine, achieved);
     mgpu_hang_stage(e, "the devices are being closed", -1);
     if (e->processes)
         e->processes->watch(e->processes, NULL, NULL);
     atomic_store(&e->closing, true);
-    tell(e, &e->posted, atomic_load(&e->posted.value) + 1);
+    publish(e, &e->posted, atomic_load(&e->posted.value) + 1);
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++) {
         if (has_thread(e, &e->lanes[i]))
             pthread_join(e->lanes[i].thread, NULL);
@@ -386,8 +386,8 @@ void mgpu_engine_close(Engine *e, const char *achieved)
     }
     mgpu_ticker_close(e->listener);
     mgpu_hang_lanes(e, false);
-    if (e->kind->ahead)
-        mgpu_ahead_close(e);
+    if (e->kind->async)
+        mgpu_async_close(e);
     for (int lane = MGPU_LANES - 1; lane >= 0; lane--)
         if (e->collective[lane])
             e->collective[lane]->close(e->collective[lane]);
@@ -406,8 +406,8 @@ void mgpu_engine_close(Engine *e, const char *achieved)
     }
     for (int i = 0; i < MGPU_RING; i++) {
         free(e->ring[i].index);
-        if (e->kind->ahead)
-            e->kind->ahead->unlock(e->machine, e->ring[i].block);
+        if (e->kind->async)
+            e->kind->async->unlock(e->machine, e->ring[i].block);
         else
             free(e->ring[i].block);
         free(e->ring[i].times);
@@ -416,15 +416,15 @@ void mgpu_engine_close(Engine *e, const char *achieved)
     }
     e->kind->leave(e->machine);
     mgpu_hang_close(e);
-    free(e->said);
+    free(e->description);
     free(e->phases);
     free(e->devices);
     free(e->lanes);
     free(e);
 }
 
-void mgpu_engine_enter(Engine *e) { hear(e, &e->turn, atomic_load(&e->turn.value)); }
-void mgpu_engine_leave(Engine *e) { tell(e, &e->turn, atomic_load(&e->turn.value) + 1); }
+void mgpu_engine_enter(Engine *e) { wait_for_counter(e, &e->left_threads, atomic_load(&e->left_threads.value)); }
+void mgpu_engine_leave(Engine *e) { publish(e, &e->left_threads, atomic_load(&e->left_threads.value) + 1); }
 
 const mgpu_phase *mgpu_engine_phase(const Engine *e, int kind, bool partial_batch)
 {
@@ -457,9 +457,9 @@ static void collect_ready(Engine *e)
 static void wait_for_all(Engine *e, int64_t number)
 {
     for (int i = 0; number > 0 && i < e->plan->devices * MGPU_LANES; i++)
-        hear(e, &e->lanes[i].progress, finished(number));
-    if (number > 0 && e->kind->ahead)
-        mgpu_ahead_done(e, number);
+        wait_for_counter(e, &e->lanes[i].progress, finished(number));
+    if (number > 0 && e->kind->async)
+        mgpu_async_wait_done(e, number);
     collect_ready(e);
 }
 
@@ -468,8 +468,8 @@ static void wait_for_all(Engine *e, int64_t number)
 Work *mgpu_engine_next(Engine *e)
 {
     int64_t number = atomic_load(&e->posted.value) + 1;
-    if (number - e->ahead > e->done) {
-        e->done = number - e->ahead / 2 - 1;
+    if (number - e->steps_in_flight > e->done) {
+        e->done = number - e->steps_in_flight / 2 - 1;
         double began = mgpu_seconds();
         wait_for_all(e, e->done);
         mgpu_trace_text(e->trace, TRACK_LOOP, "wait for devices", began, mgpu_seconds());
@@ -493,9 +493,9 @@ void mgpu_engine_post(Engine *e)
     Work *work = work_of(e, atomic_load(&e->posted.value) + 1);
     work->timed = work->applied % MGPU_TIMED == 0;
     work->traced = mgpu_trace_post(e->trace, work->applied + 1);
-    tell(e, &e->posted, atomic_load(&e->posted.value) + 1);
-    if (e->here)
-        mgpu_execute_here(e);
+    publish(e, &e->posted, atomic_load(&e->posted.value) + 1);
+    if (e->single_threaded)
+        mgpu_execute_on_caller(e);
 }
 
 void mgpu_engine_drain(Engine *e)
@@ -507,7 +507,7 @@ void mgpu_engine_drain(Engine *e)
     wait_for_all(e, atomic_load(&e->posted.value));
 }
 
-void mgpu_engine_turn_to(Engine *e, int kind)
+void mgpu_engine_change_kind(Engine *e, int kind)
 {
     bool predicts = kind == MGPU_PHASE_PREDICT || kind == MGPU_PHASE_DECODE;
     if (predicts != e->predicts)
@@ -515,16 +515,16 @@ void mgpu_engine_turn_to(Engine *e, int kind)
     e->predicts = predicts;
 }
 
-void mgpu_engine_set_ahead(Engine *e, int steps)
+void mgpu_engine_set_steps_in_flight(Engine *e, int steps)
 {
-    e->ahead = steps < 2 ? 2 : steps > MGPU_AHEAD ? MGPU_AHEAD : steps;
+    e->steps_in_flight = steps < 2 ? 2 : steps > MGPU_STEPS_IN_FLIGHT ? MGPU_STEPS_IN_FLIGHT : steps;
 }
 
 /* Creates the timing events of asynchronous devices if operations are to be timed. */
 static void make_clocks(const Engine *e, const void *asks)
 {
-    for (int d = e->first; asks && e->kind->ahead && d < e->end; d++)
-        mgpu_timed_trace(e->ahead_of[d]);
+    for (int d = e->first; asks && e->kind->async && d < e->end; d++)
+        mgpu_timed_trace(e->async_device[d]);
 }
 
 void mgpu_engine_set_profile(Engine *e, Profile *profile)
@@ -537,8 +537,8 @@ void mgpu_engine_set_trace(Engine *e, Trace *trace)
 {
     e->trace = trace;
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++) {
-        Lane *l = &e->lanes[i];
-        int threads = trace && l->lane == MGPU_COMP && !e->kind->ahead ? l->worker_count : 1;
+        LaneThread *l = &e->lanes[i];
+        int threads = trace && l->lane == MGPU_COMP && !e->kind->async ? l->worker_count : 1;
         free(l->spans);
         l->spans = trace ? mgpu_allocate((size_t)threads, sizeof *l->spans) : NULL;
         for (int t = 0; trace && t < threads; t++)
@@ -549,21 +549,21 @@ void mgpu_engine_set_trace(Engine *e, Trace *trace)
 
 const char *mgpu_engine_library(const Engine *e)
 {
-    return e->said;
+    return e->description;
 }
 
 int64_t mgpu_engine_library_bytes(const Engine *e, int device)
 {
-    return is_own(e, device) ? e->kind->library_bytes(e->devices[device]) : 0;
+    return is_local(e, device) ? e->kind->library_bytes(e->devices[device]) : 0;
 }
 
 int64_t mgpu_engine_launches(const Engine *e, double *seconds)
 {
     int64_t launches = 0;
     *seconds = 0;
-    for (int d = e->first; d < e->end && e->kind->ahead; d++) {
+    for (int d = e->first; d < e->end && e->kind->async; d++) {
         double own;
-        launches += e->kind->ahead->launches(e->devices[d], &own);
+        launches += e->kind->async->launches(e->devices[d], &own);
         *seconds += own;
     }
     return launches;
@@ -571,39 +571,39 @@ int64_t mgpu_engine_launches(const Engine *e, double *seconds)
 
 GraphsMade mgpu_engine_graphs(const Engine *e)
 {
-    return e->kind->ahead ? mgpu_ahead_graphs(e) : (GraphsMade){0};
+    return e->kind->async ? mgpu_async_graphs(e) : (GraphsMade){0};
 }
 
 bool mgpu_engine_checks(const Engine *e)
 {
-    return e->kind->ahead && e->kind->ahead->checks(e->devices[e->first]);
+    return e->kind->async && e->kind->async->checks(e->devices[e->first]);
 }
 
 int64_t mgpu_engine_arena_bytes(const Engine *e, int device)
 {
-    return is_own(e, device) ? e->kind->arena_bytes(e->devices[device]) : 0;
+    return is_local(e, device) ? e->kind->arena_bytes(e->devices[device]) : 0;
 }
 
-bool mgpu_engine_has(const Engine *e, int device) { return is_own(e, device); }
+bool mgpu_engine_has(const Engine *e, int device) { return is_local(e, device); }
 
-static mgpu_stretch in_bytes(const mgpu_variable *v, mgpu_stretch elements)
+static mgpu_range in_bytes(const mgpu_variable *v, mgpu_range elements)
 {
     int64_t each = mgpu_dtype_bytes(v->tensor.dtype);
-    return (mgpu_stretch){elements.begin * each, elements.end * each};
+    return (mgpu_range){elements.begin * each, elements.end * each};
 }
 
 /* Returns the bytes of a variable that a device has, as a range of the whole variable. */
-static mgpu_stretch held(const Engine *e, int device, int variable)
+static mgpu_range held(const Engine *e, int device, int variable)
 {
     const mgpu_variable *v = &e->program->variables[variable];
     int64_t count = mgpu_elements(&v->tensor);
     if (!v->split)
-        return in_bytes(v, (mgpu_stretch){0, v->sharded ? count * e->plan->device[device].shard.capacity : count});
-    return in_bytes(v, (mgpu_stretch){mgpu_even_part(count, e->plan->devices, device), mgpu_even_part(count, e->plan->devices, device + 1)});
+        return in_bytes(v, (mgpu_range){0, v->sharded ? count * e->plan->device[device].shard.capacity : count});
+    return in_bytes(v, (mgpu_range){mgpu_even_part(count, e->plan->devices, device), mgpu_even_part(count, e->plan->devices, device + 1)});
 }
 
 /* part: as a range of the whole variable */
-static void copy_part(const Engine *e, int device, int variable, mgpu_stretch part, void *to)
+static void copy_part(const Engine *e, int device, int variable, mgpu_range part, void *to)
 {
     mgpu_hang_stage(e, "a variable is being copied from it", device);
     if (part.end > part.begin)
@@ -612,15 +612,15 @@ static void copy_part(const Engine *e, int device, int variable, mgpu_stretch pa
     mgpu_hang_stage(e, NULL, -1);
 }
 
-void mgpu_engine_read_part(const Engine *e, int device, int variable, mgpu_stretch bytes, void *to)
+void mgpu_engine_read_part(const Engine *e, int device, int variable, mgpu_range bytes, void *to)
 {
     uint8_t *at = to;
     if (!e->program->variables[variable].split) { /* replicated variables are equal on all devices */
-        copy_part(e, is_own(e, device) ? device : e->first, variable, bytes, to);
+        copy_part(e, is_local(e, device) ? device : e->first, variable, bytes, to);
         return;
     }
     for (int d = e->first; d < e->end; d++) {
-        mgpu_stretch part = mgpu_overlap(held(e, d, variable), bytes);
+        mgpu_range part = mgpu_overlap(held(e, d, variable), bytes);
         copy_part(e, d, variable, part, at);
         at += part.end - part.begin;
     }
@@ -629,7 +629,7 @@ void mgpu_engine_read_part(const Engine *e, int device, int variable, mgpu_stret
 void mgpu_engine_read_variable(const Engine *e, int device, int variable, void *to)
 {
     const mgpu_variable *v = &e->program->variables[variable];
-    mgpu_stretch all = {0, mgpu_tensor_bytes(&v->tensor)};
+    mgpu_range all = {0, mgpu_tensor_bytes(&v->tensor)};
     if (v->split && e->processes)
         memset(to, 0, (size_t)all.end);
     mgpu_engine_read_part(e, device, variable, all, (uint8_t *)to + (v->split ? held(e, e->first, variable).begin : 0));
@@ -648,18 +648,18 @@ void mgpu_engine_read_whole(const Engine *e, int variable, void *to)
     p->gather(p, to, at);
 }
 
-mgpu_stretch mgpu_engine_held(const Engine *e, int variable)
+mgpu_range mgpu_engine_held(const Engine *e, int variable)
 {
     const mgpu_variable *v = &e->program->variables[variable];
     int64_t count = mgpu_elements(&v->tensor);
-    return v->split ? mgpu_part_of_rank(e->processes, e->plan->devices, count, mgpu_rank(e->processes)) : (mgpu_stretch){0, count};
+    return v->split ? mgpu_part_of_rank(e->processes, e->plan->devices, count, mgpu_rank(e->processes)) : (mgpu_range){0, count};
 }
 
 void mgpu_engine_write_part(Engine *e, int device, int variable, int64_t begin, const void *from)
 {
-    if (!is_own(e, device))
+    if (!is_local(e, device))
         return;
-    mgpu_stretch part = held(e, device, variable);
+    mgpu_range part = held(e, device, variable);
     mgpu_hang_stage(e, "a variable is being copied to it", device);
     if (part.end > part.begin)
         e->kind->copy_in(e->devices[device], e->plan->device[device].variable_offset[variable], (const uint8_t *)from + part.begin - begin,

@@ -6,7 +6,7 @@
 #include "runtime/base/options.h"
 #include "runtime/data/sets.h"
 
-/* ---- engine.c, lane.c, ahead.c: devices, lanes and the execution of a plan. check.c: checks that the plan fits the program. */
+/* ---- engine.c, lane.c, asynchronous.c: devices, lanes and the execution of a plan. check_plan.c: checks that the plan fits the program. */
 enum { MGPU_RING = 8, MGPU_TIMED = 4 }; /* records of steps that are kept; one step in MGPU_TIMED is timed */
 typedef struct StepTimes {              /* times of one device in one step, in nanoseconds */
     /* Lane comp at work, waiting for lane copy, waiting for transfers. Of asynchronous devices: only in steps that are `timed`,
@@ -15,7 +15,7 @@ typedef struct StepTimes {              /* times of one device in one step, in n
     /* Only in steps that are `timed`, part of `computing`: worker threads begin and wait for each other. Of asynchronous devices,
      * in all steps: the host's time in launches. */
     _Atomic int64_t launching;
-    _Atomic int64_t transferring, meeting; /* Lanes comm and sync: in transfers once all members have arrived, and before that. */
+    _Atomic int64_t transferring, waiting_for_members; /* Lanes comm and sync: in transfers once all members have arrived, and before that. */
     _Atomic int64_t reading;            /* lane host: reading samples */
 } StepTimes;
 typedef struct Work {                   /* one step of the run: one phase on all devices */
@@ -42,7 +42,7 @@ typedef void Collect(void *context, const Work *); /* called by the thread that 
 typedef struct Engine Engine;
 typedef struct DeviceKind DeviceKind;  /* device.h */
 /* o->threads: compute threads, divided among the devices, at least one each. o->devices: which GPUs. */
-Engine *mgpu_engine_open(const DeviceKind *, const mgpu_program *, const mgpu_plan *, const Options *o, Collect *, void *context);
+Engine *mgpu_engine_open(const DeviceKind *, const mgpu_program *, const mgpu_plan *, const RunOptions *o, Collect *, void *context);
 void mgpu_engine_close(Engine *, const char *achieved);
 /* Enclose what one of several threads does with the engine. Callers use it one at a time; the pair makes each one's work visible
  * to the next. */
@@ -56,9 +56,9 @@ double mgpu_communication_wait_ms(const mgpu_plan *, const Work *); /* likewise 
 void mgpu_engine_drain(Engine *);      /* returns when all posted steps have completed and are collected */
 /* Called before a phase of this kind is posted. Outputs and what `decode` keeps share memory with other phases
  * (compiler/plan/place.c), so this drains the engine between predict or decode phases and others. */
-void mgpu_engine_turn_to(Engine *, int kind);
-void mgpu_engine_set_ahead(Engine *, int steps); /* 2 .. MGPU_AHEAD */
-/* check.c: Returns true if the call of an epilogue's kernel also has a matmul's operands. mgpu_comp_before returns the previous
+void mgpu_engine_change_kind(Engine *, int kind);
+void mgpu_engine_set_steps_in_flight(Engine *, int steps); /* 2 .. MGPU_STEPS_IN_FLIGHT */
+/* check_plan.c: Returns true if the call of an epilogue's kernel also has a matmul's operands. mgpu_comp_before returns the previous
  * operation of the lane comp, or NULL. */
 bool mgpu_is_joined(const mgpu_gpu_kernel *, const mgpu_op *);
 const mgpu_op *mgpu_comp_before(const mgpu_device_phase *, const mgpu_op *);
@@ -81,8 +81,8 @@ void mgpu_engine_set_trace(Engine *, Trace *); /* likewise for traced steps; NUL
  * 0. Of a sharded variable, reads that of the device's first sample; mgpu_engine_read_part reads the others, which follow it. */
 void mgpu_engine_read_variable(const Engine *, int device, int variable, void *to);
 /* Reads only these bytes. Of a split variable, reads those that devices of this process have, concatenated. */
-void mgpu_engine_read_part(const Engine *, int device, int variable, mgpu_stretch bytes, void *to);
-mgpu_stretch mgpu_engine_held(const Engine *, int variable);       /* the elements that devices of this process have */
+void mgpu_engine_read_part(const Engine *, int device, int variable, mgpu_range bytes, void *to);
+mgpu_range mgpu_engine_held(const Engine *, int variable);       /* the elements that devices of this process have */
 /* from: its byte `begin` and what follows */
 void mgpu_engine_write_part(Engine *, int device, int variable, int64_t begin, const void *from);
 void mgpu_engine_write_variable(Engine *, int device, int variable, const void *from); /* of all the device's samples */
@@ -135,7 +135,7 @@ typedef struct Batch {                 /* samples [place, place + samples) of th
 } Batch;
 bool mgpu_post(const Feed *, int kind, const Batch *, int64_t micro); /* posts one micro-batch; false: there is no such phase */
 void mgpu_post_step(const Feed *, const Batch *);                     /* prologues, accumulate phases, train */
-bool mgpu_post_alone(const Feed *, int kind, int64_t applied, int64_t epoch); /* phases without samples: init and reports */
+bool mgpu_post_without_samples(const Feed *, int kind, int64_t applied, int64_t epoch); /* phases without samples: init and reports */
 /* Posts all of a set as phase `kind`, one micro-batch per step, until *stop is not 0 (NULL: to the end). */
 void mgpu_post_set(const Feed *, int kind, const Dataset *, int64_t applied, int64_t epoch, uint8_t **fetch, const _Atomic int *stop);
 void mgpu_wanted_inputs(const mgpu_program *, const mgpu_plan *, unsigned kinds, bool *wanted); /* kinds: the bits 1 << kind */

@@ -1,12 +1,13 @@
 /* hang.c: reports programs that make no progress. After --stall seconds without any, a program on any kind of device says once
- * what each lane is doing, and what is done between steps, before the first and after the last one (base/doing.c). A program
+ * what each lane is doing, and what is done between steps, before the first and after the last one (base/activity.c). A program
  * for GPUs says what hangs after MGPU_PATIENCE seconds, and ends. In: the counters of the engine's threads; out: a message,
  * status 3.
  *
  * A kernel that does not end, a collective that a member never joins, or a link or driver that stalls blocks all that wait for
  * them. So one thread periodically looks at everything that only grows: steps posted and completed, operations issued, calls
  * of the driver that have returned. If work is in flight and none of this has changed for MGPU_PATIENCE seconds, it reads the
- * notes of the GPUs (look.c) and says how far each lane has come. It calls no driver, as that call might hang, too.
+ * step numbers of the GPUs (stream_progress.c) and says how far each lane has come. It calls no driver, as that call might hang,
+ * too.
  *
  *   - Time in which this thread does not run (a debugger, SIGSTOP, a suspended laptop) does not count: it adds up its sleeps.
  *   - While samples are read, idle GPUs do not hang. That is a warning, and the program goes on.
@@ -15,7 +16,7 @@
  * incomplete one. If one of them waits for such an operation of another lane, or is a collective that some device has not
  * reached, the lane waits; otherwise it is the one that does not end. */
 #include "runtime/base/base.h"
-#include "runtime/engine/look.h"
+#include "runtime/engine/stream_progress.h"
 
 #include <errno.h>
 #include <math.h>
@@ -36,7 +37,7 @@ struct Hang {
     bool asked, connects;        /* `patience` was set by the user; devices are being connected */
     int stage_device;
     uint64_t stages, counted;    /* counted: counts() at the last look */
-    double still;                /* seconds since the last progress */
+    double without_progress;                /* seconds since the last progress */
     double stall;                /* seconds without progress until one report; 0: never */
     bool ends;                   /* the program ends after `patience`: asynchronous devices */
     bool lanes, warned, stalled;
@@ -44,47 +45,47 @@ struct Hang {
 
 typedef struct Report {
     Engine *engine;
-    Look *looks;                 /* [device] */
-    FILE *endless, *calls, *sums, *waiting; /* sums: collectives that wait for some device */
+    StreamProgress *progress;                 /* [device] */
+    FILE *endless, *calls, *collectives, *waiting; /* collectives: collectives that wait for some device */
     bool among;                  /* some entry is a range of operations */
-    bool sum;                    /* some entry is a collective that all devices have begun */
+    bool collective;                    /* some entry is a collective that all devices have begun */
 } Report;
 
 static const char *const LANE[MGPU_LANES] = MGPU_LANE_NAMES;
 
 /* ---- progress of the GPUs */
 /* If a transfer has not begun although everything before it in its lane has completed, what it waits for is incomplete. */
-static Look look(Engine *e, int device)
+static StreamProgress progress_of(Engine *e, int device)
 {
-    Look k = mgpu_look(e, device, false);
+    StreamProgress k = mgpu_stream_progress(e, device, false);
     for (int lane = 0; lane < MGPU_HOST; lane++)
         if (k.held[lane] && k.after[lane] == k.until[lane] - 1)
-            mgpu_look_at_waits(&k, mgpu_look_op(&k, lane, k.until[lane]), false);
+            mgpu_progress_from_waits(&k, mgpu_progress_op(&k, lane, k.until[lane]), false);
     return k;
 }
 
 /* Returns true if the lane is at a later step than another lane of the device. */
-static bool is_later(const Look *k, int lane)
+static bool is_later(const StreamProgress *k, int lane)
 {
-    return k->number[lane] > mgpu_look_step(k);
+    return k->number[lane] > mgpu_progress_step(k);
 }
 
 /* ---- which operation waits for which */
 /* Returns the transfer that a lane is in, as far as known, or NULL; number: of its step. */
-static const mgpu_op *sum_of(const Look *k, const Lane *l, int64_t *number)
+static const mgpu_op *sum_of(const StreamProgress *k, const LaneThread *l, int64_t *number)
 {
-    const mgpu_op *op = k->until[l->lane] >= 0 ? mgpu_look_op(k, l->lane, k->until[l->lane]) : NULL;
+    const mgpu_op *op = k->until[l->lane] >= 0 ? mgpu_progress_op(k, l->lane, k->until[l->lane]) : NULL;
     *number = op ? k->number[l->lane] : l->number;
-    op = op ? op : mgpu_look_in_sum(l) ? l->op : NULL;
+    op = op ? op : mgpu_is_in_collective(l) ? l->op : NULL;
     return op && op->verb == MGPU_TRANSFER ? op : NULL;
 }
 
 /* Returns true if the device has reached the transfer: its thread has issued it, and everything before it on the GPU has
  * completed. */
-static bool has_begun(const Look *k, int64_t number, const mgpu_phase *phase, int target)
+static bool has_begun(const StreamProgress *k, int64_t number, const mgpu_phase *phase, int target)
 {
     int lane = phase->collectives[target].lane;
-    const Lane *l = lane_of(k->engine, k->device, lane);
+    const LaneThread *l = lane_of(k->engine, k->device, lane);
     const LaneTable *t = lanes_of(k->engine, phase, k->device);
     const mgpu_op *ops = phase->devices[k->device].ops, *op = NULL;
     int place = 0;
@@ -92,8 +93,8 @@ static bool has_begun(const Look *k, int64_t number, const mgpu_phase *phase, in
         place = i - t->begin[lane];
         op = ops[t->order[i]].verb == MGPU_TRANSFER && ops[t->order[i]].target == target ? &ops[t->order[i]] : NULL;
     }
-    bool inside = l->number == number && l->op == op && mgpu_look_in_sum(l);
-    if (!op || (!inside && !mgpu_ahead_has_issued(k->engine, k->device, phase, number, (int)(op - ops), false)))
+    bool inside = l->number == number && l->op == op && mgpu_is_in_collective(l);
+    if (!op || (!inside && !mgpu_async_has_issued(k->engine, k->device, phase, number, (int)(op - ops), false)))
         return false;
     if (k->number[lane] != number || k->phase[lane] != phase)
         return k->number[lane] > number;
@@ -114,7 +115,7 @@ static void list_devices(FILE *to, const Engine *e, const bool *begun, bool whic
 }
 
 /* Described once, by the first of the devices that are in it. */
-static void say_sum(Report *r, const Look *k, const mgpu_op *op, int64_t number)
+static void say_sum(Report *r, const StreamProgress *k, const mgpu_op *op, int64_t number)
 {
     Engine *e = r->engine;
     int devices = e->end - e->first, count = 0;
@@ -122,19 +123,19 @@ static void say_sum(Report *r, const Look *k, const mgpu_op *op, int64_t number)
     bool *begun = mgpu_allocate((size_t)e->plan->devices, sizeof *begun);
     char place[400];
     for (int d = e->first; d < e->end; d++)
-        count += begun[d] = has_begun(&r->looks[d], number, phase, op->target);
+        count += begun[d] = has_begun(&r->progress[d], number, phase, op->target);
     bool first = true;
     for (int d = e->first; d < k->device; d++) {
         int64_t its;
-        const mgpu_op *other = sum_of(&r->looks[d], lane_of(e, d, op->lane), &its);
+        const mgpu_op *other = sum_of(&r->progress[d], lane_of(e, d, op->lane), &its);
         first = first && !(other && begun[d] && its == number && other->target == op->target);
     }
-    FILE *to = count == devices && !e->processes ? r->endless : r->sums;
+    FILE *to = count == devices && !e->processes ? r->endless : r->collectives;
     mgpu_place_of(lane_of(e, k->device, op->lane), number, phase, op, place, sizeof place);
     if (first) {
         const mgpu_collective *c = &phase->collectives[op->target];
-        fprintf(to, "  %s, the %s %s over the devices by %s: ", strchr(place, ',') + 2, mgpu_transfer_row(c->parties.transfer)->kind, c->name,
-                mgpu_made_by(e->collective[op->lane], c->way));
+        fprintf(to, "  %s, the %s %s over the devices by %s: ", strchr(place, ',') + 2, mgpu_transfer_row(c->participants.transfer)->kind, c->name,
+                mgpu_made_by(e->collective[op->lane], c->implementation));
         list_devices(to, e, begun, true);
         if (count == devices) {
             fprintf(to, " %s begun it, and it does not end%s", devices == 1 ? "has" : "have", e->processes ? ": another process has not begun it, hangs or is gone" : "");
@@ -145,20 +146,20 @@ static void say_sum(Report *r, const Look *k, const mgpu_op *op, int64_t number)
         }
         fprintf(to, "\n");
     }
-    r->sum = r->sum || count == devices;
+    r->collective = r->collective || count == devices;
     free(begun);
 }
 
 /* ---- the lines of a lane */
 /* Describes what the lane has issued and the GPU has not completed; returns false if that is not known. */
-static bool say_issued(Report *r, const Look *k, const Lane *l)
+static bool say_issued(Report *r, const StreamProgress *k, const LaneThread *l)
 {
     char place[400];
     const mgpu_op *by = NULL;
     int from = k->after[l->lane] + 1, to = k->until[l->lane];
     if (to < 0 || is_later(k, l->lane))
         return false;
-    const mgpu_op *op = mgpu_look_op(k, l->lane, from), *other = mgpu_look_waited(k, l->lane, from, to, &by);
+    const mgpu_op *op = mgpu_progress_op(k, l->lane, from), *other = mgpu_progress_waited(k, l->lane, from, to, &by);
     mgpu_place_of(l, k->number[l->lane], k->phase[l->lane], other ? by : op, place, sizeof place);
     if (other) {
         fprintf(r->waiting, "  %s: waits for ", place);
@@ -169,23 +170,23 @@ static bool say_issued(Report *r, const Look *k, const Lane *l)
     fprintf(r->endless, "  %s", place);
     if (to > from) {
         fprintf(r->endless, ", or one after it up to ");
-        mgpu_add_name(k->engine, k->phase[l->lane], mgpu_look_op(k, l->lane, to), r->endless);
+        mgpu_add_name(k->engine, k->phase[l->lane], mgpu_progress_op(k, l->lane, to), r->endless);
         r->among = true;
     }
     fprintf(r->endless, ": it does not end\n");
     return true;
 }
 
-/* Returns true if the event that the lane host waits for has a note of the current round of the ring. While a graph copies a
- * note, its value may be anything. */
-static bool host_reached(const Look *k, const Lane *l)
+/* Returns true if the event that the lane host waits for has written a number of the current round of the ring. While a graph
+ * copies a number, it may be anything. */
+static bool host_reached(const StreamProgress *k, const LaneThread *l)
 {
-    const AheadKind *ahead = k->engine->kind->ahead;
-    int64_t noted = ahead->noted(k->engine->devices[k->device], atomic_load(&l->on));
-    return noted > 0 && noted <= l->number && noted + MGPU_RING > l->number;
+    const AsyncKind *ahead = k->engine->kind->async;
+    int64_t written = ahead->written_step(k->engine->devices[k->device], atomic_load(&l->on));
+    return written > 0 && written <= l->number && written + MGPU_RING > l->number;
 }
 
-static void say_lane(Report *r, const Look *k, const Lane *l)
+static void say_lane(Report *r, const StreamProgress *k, const LaneThread *l)
 {
     char place[400];
     int64_t number;
@@ -197,28 +198,28 @@ static void say_lane(Report *r, const Look *k, const Lane *l)
     }
     bool said = say_issued(r, k, l);
     mgpu_place_of(l, l->number, op ? l->phase : phase_of(r->engine, l->number), op, place, sizeof place);
-    if (doing == DOING_WORK || (doing == DOING_MARK && host_reached(k, l))) {
+    if (doing == DOING_WORK || (doing == DOING_EVENT && host_reached(k, l))) {
         fprintf(r->calls, "  %s: a call of the driver or of a library does not return\n", place);
     } else if (doing == DOING_END && !said) {
         fprintf(r->endless, "  %s: it does not end\n", place);
-    } else if (said || l->number > mgpu_look_step(k)) {
+    } else if (said || l->number > mgpu_progress_step(k)) {
         return; /* it waits for the current step */
     } else if (doing == DOING_LANE) {
         fprintf(r->waiting, "  %s: waits for the lane %s\n", place, LANE[atomic_load(&l->on)]);
-    } else if (doing == DOING_MARK) {
+    } else if (doing == DOING_EVENT) {
         fprintf(r->waiting, "  %s: waits for the GPU\n", place);
-    } else if (doing == DOING_SUM) {
+    } else if (doing == DOING_COLLECTIVE) {
         fprintf(r->waiting, "  %s: waits for what it sums\n", place);
     }
 }
 
 /* Describes the thread that watches the device. */
-static void say_device(Report *r, const Look *k)
+static void say_device(Report *r, const StreamProgress *k)
 {
     char place[400];
-    int64_t number = mgpu_ahead_steps(r->engine, k->device) + 1;
-    bool notes = r->engine->kind->ahead->notes(r->engine->devices[k->device]);
-    if (number > atomic_load(&r->engine->posted.value) || (notes && mgpu_look_step(k) == number))
+    int64_t number = mgpu_async_steps_done(r->engine, k->device) + 1;
+    bool notes = r->engine->kind->async->writes_steps(r->engine->devices[k->device]);
+    if (number > atomic_load(&r->engine->posted.value) || (notes && mgpu_progress_step(k) == number))
         return;
     mgpu_place_of(lane_of(r->engine, k->device, MGPU_COMP), number, phase_of(r->engine, number), NULL, place, sizeof place);
     if (notes)
@@ -229,21 +230,21 @@ static void say_device(Report *r, const Look *k)
 
 /* ---- the end */
 /* Returns other implementations of collectives to try, or NULL. */
-static const char *other_ways(const char *way)
+static const char *other_implementations(const char *implementation)
 {
     static const char *const AFTER[][2] = {{"host", NULL}, {"copy", "host"}, {"peer", "copy or host"}};
     for (int i = 0; i < MGPU_COUNT(AFTER); i++)
-        if (strcmp(way, AFTER[i][0]) == 0)
+        if (strcmp(implementation, AFTER[i][0]) == 0)
             return AFTER[i][1];
     return "peer, copy or host";
 }
 
 static void say_cures(const Report *r, const Hang *h, FILE *to)
 {
-    const char *ways = r->sum && !r->engine->processes ? other_ways(r->engine->collective[MGPU_COMM]->name) : NULL;
-    if (ways)
-        fprintf(to, "MGPU_COLLECTIVE=%s sums in another way; ", ways);
-    if (r->sum && r->engine->kept)
+    const char *names = r->collective && !r->engine->processes ? other_implementations(r->engine->collective[MGPU_COMM]->name) : NULL;
+    if (names)
+        fprintf(to, "MGPU_COLLECTIVE=%s sums in another way; ", names);
+    if (r->collective && r->engine->captured_transfers)
         fprintf(to, "MGPU_GRAPHS=on has no NCCL in graphs; ");
     if (r->among)
         fprintf(to, "MGPU_GRAPHS=wait says which operation it is; ");
@@ -252,7 +253,7 @@ static void say_cures(const Report *r, const Hang *h, FILE *to)
                 "%sNCCL_NVLS_ENABLE=0 does without NVLink's switches, NCCL_P2P_DISABLE=1 without NCCL's links, NCCL_DEBUG=INFO "
                 "says how far it came; ",
                 r->engine->processes ? "" : "MGPU_COLLECTIVE=host does without NCCL and links between GPUs, ");
-    if (!r->sum)
+    if (!r->collective)
         fprintf(to, "dmesg may say what ails a GPU (NVRM: Xid); ");
     fprintf(to, "MGPU_PATIENCE=%g waits twice as long, off for ever", 2 * h->patience);
 }
@@ -268,8 +269,8 @@ static uint64_t counts(const Hang *h)
     sum += (uint64_t)atomic_load(&e->posted.value);
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++)
         sum += (uint64_t)atomic_load(&e->lanes[i].progress.value) + (uint64_t)atomic_load(&e->lanes[i].returned);
-    for (int d = e->first; d < e->end && h->lanes && e->kind->ahead; d++)
-        sum += (uint64_t)mgpu_ahead_steps(e, d) + (uint64_t)mgpu_ahead_issued(e, d);
+    for (int d = e->first; d < e->end && h->lanes && e->kind->async; d++)
+        sum += (uint64_t)mgpu_async_steps_done(e, d) + (uint64_t)mgpu_async_issued(e, d);
     return sum;
 }
 
@@ -277,14 +278,14 @@ static double limit(const Hang *h) { return h->connects && !h->asked && h->patie
 
 /* A process that waits for others gives them time to report their error, or, if it knows of no silent process, time for another
  * one to name it. */
-static bool waits_longer(const Hang *h, char *suspect, size_t room)
+static bool waits_longer(const Hang *h, char *suspect, size_t capacity)
 {
     const Processes *p = h->engine->processes;
     char text[500];
-    bool known = p->suspect(p, false, text, sizeof text);
+    bool known = p->find_culprit(p, false, text, sizeof text);
     if (known)
-        snprintf(suspect, room, "  %s\n", text);
-    return h->still < (known ? 1.5 : 2) * h->patience;
+        snprintf(suspect, capacity, "  %s\n", text);
+    return h->without_progress < (known ? 1.5 : 2) * h->patience;
 }
 
 /* Writes a line for each device that has not begun yet, and returns their number. */
@@ -307,7 +308,7 @@ static void say_stage(Report *r, const Hang *h)
     int said = say_beginning(r->calls, h, ", and a call of the driver or of a library does not return");
     char place[400];
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++) {
-        const Lane *l = &e->lanes[i];
+        const LaneThread *l = &e->lanes[i];
         if (atomic_load(&l->doing) != DOING_WORK || !l->op || h->stage_device >= 0)
             continue;
         mgpu_place_of(l, l->number, l->phase, l->op, place, sizeof place);
@@ -327,38 +328,38 @@ static void end_program(const Hang *h, uint64_t counted)
     char *part[5], suspect[600] = "";
     size_t length[5];
     Report r = {.engine = e, .endless = mgpu_begin_text(&part[0], &length[0]), .calls = mgpu_begin_text(&part[1], &length[1]),
-                .sums = mgpu_begin_text(&part[2], &length[2]), .waiting = mgpu_begin_text(&part[3], &length[3])};
+                .collectives = mgpu_begin_text(&part[2], &length[2]), .waiting = mgpu_begin_text(&part[3], &length[3])};
     FILE *cures = mgpu_begin_text(&part[4], &length[4]);
     if (h->stage) {
         say_stage(&r, h);
     } else {
-        r.looks = mgpu_allocate((size_t)e->plan->devices, sizeof *r.looks);
+        r.progress = mgpu_allocate((size_t)e->plan->devices, sizeof *r.progress);
         for (int d = e->first; d < e->end; d++)
-            r.looks[d] = look(e, d);
+            r.progress[d] = progress_of(e, d);
         for (int d = e->first; d < e->end; d++) {
             for (int lane = 0; lane < MGPU_LANES; lane++)
                 if (!lane_of(e, d, lane)->idle)
-                    say_lane(&r, &r.looks[d], lane_of(e, d, lane));
-            say_device(&r, &r.looks[d]);
+                    say_lane(&r, &r.progress[d], lane_of(e, d, lane));
+            say_device(&r, &r.progress[d]);
         }
     }
     say_cures(&r, h, cures);
     mgpu_end_text(r.endless);
     mgpu_end_text(r.calls);
-    mgpu_end_text(r.sums);
+    mgpu_end_text(r.collectives);
     mgpu_end_text(r.waiting);
     mgpu_end_text(cures);
     bool others = e->processes && length[2] && !length[0] && !length[1];
     if (counts(h) == counted && !(others && waits_longer(h, suspect, sizeof suspect)))
-        mgpu_fail(MGPU_MACHINE_FAILED, "the program hangs: nothing was issued or done for %g s\n%s%s%s%s%s%s", others ? h->still : limit(h), part[0],
+        mgpu_fail(MGPU_MACHINE_FAILED, "the program hangs: nothing was issued or done for %g s\n%s%s%s%s%s%s", others ? h->without_progress : limit(h), part[0],
                   part[1], part[2], part[3], suspect, part[4]);
     for (int i = 0; i < 5; i++)
         free(part[i]);
-    free(r.looks);
+    free(r.progress);
 }
 
 /* ---- watching */
-static bool is_under_way(const Hang *h)
+static bool is_running(const Hang *h)
 {
     if (h->stage || !h->lanes)
         return h->stage != NULL;
@@ -367,21 +368,21 @@ static bool is_under_way(const Hang *h)
     for (int i = 0; i < e->plan->devices * MGPU_LANES; i++)
         if (atomic_load(&e->lanes[i].progress.value) < finished(posted))
             return true;
-    for (int d = e->first; d < e->end && e->kind->ahead; d++)
-        if (mgpu_ahead_steps(e, d) < posted)
+    for (int d = e->first; d < e->end && e->kind->async; d++)
+        if (mgpu_async_steps_done(e, d) < posted)
             return true;
     return false;
 }
 
 /* ---- What has stalled, on devices of any kind. A lane that waits for another lane of its device is not named, since that one
  * is. */
-static const char *at_work(const Lane *l)
+static const char *at_work(const LaneThread *l)
 {
     switch (atomic_load(&l->doing)) {
     case DOING_WORK: return l->op ? "is at work" : NULL;
-    case DOING_MARK:
+    case DOING_EVENT:
     case DOING_END: return "waits for the GPU";
-    case DOING_SUM: return "is in its transfer";
+    case DOING_COLLECTIVE: return "is in its transfer";
     case DOING_READ: return "reads samples";
     default: return NULL;
     }
@@ -392,15 +393,15 @@ static void add_lanes(const Hang *h, FILE *to)
     Engine *e = h->engine;
     char place[400];
     for (int i = e->first * MGPU_LANES; i < e->end * MGPU_LANES; i++) {
-        const Lane *l = &e->lanes[i];
+        const LaneThread *l = &e->lanes[i];
         const char *does = l->idle ? NULL : at_work(l);
         if (!does)
             continue;
         mgpu_place_of(l, l->number, l->op ? l->phase : phase_of(e, l->number), l->op, place, sizeof place);
         fprintf(to, "  %s, lane %s: %s\n", place, LANE[l->lane], does);
     }
-    for (int d = e->first; d < e->end && h->lanes && e->kind->ahead; d++) {
-        int64_t number = mgpu_ahead_steps(e, d) + 1;
+    for (int d = e->first; d < e->end && h->lanes && e->kind->async; d++) {
+        int64_t number = mgpu_async_steps_done(e, d) + 1;
         if (number > atomic_load(&e->posted.value))
             continue;
         mgpu_place_of(lane_of(e, d, MGPU_COMP), number, phase_of(e, number), NULL, place, sizeof place);
@@ -409,10 +410,10 @@ static void add_lanes(const Hang *h, FILE *to)
 }
 
 /* Returns which other processes or devices are waited for; NULL: none. */
-static const char *between_steps(const Hang *h, char *text, size_t room)
+static const char *between_steps(const Hang *h, char *text, size_t capacity)
 {
     const Processes *p = h->processes;
-    if (p && p->waits && p->waits(p, text, room))
+    if (p && p->waits && p->waits(p, text, capacity))
         return text;
     return h->stage;
 }
@@ -445,14 +446,14 @@ static void say_stall(const Hang *h)
     mgpu_doings(to, when, &any);
     if (h->engine)
         add_lanes(h, to);
-    if (p && p->suspect && p->suspect(p, true, other, sizeof other))
+    if (p && p->find_culprit && p->find_culprit(p, true, other, sizeof other))
         fprintf(to, "  %s\n", other);
     mgpu_end_text(to);
     mgpu_warn_of_this("nothing has moved for %g s:\n%s  --stall %g waits twice as long before this is said, 0 for ever", h->stall, text, 2 * h->stall);
     free(text);
 }
 
-static const Lane *reader(const Hang *h)
+static const LaneThread *reader(const Hang *h)
 {
     for (int d = h->lanes ? h->engine->first : 0; h->lanes && d < h->engine->end; d++)
         if (atomic_load(&lane_of(h->engine, d, MGPU_HOST)->doing) == DOING_READ)
@@ -460,7 +461,7 @@ static const Lane *reader(const Hang *h)
     return NULL;
 }
 
-static void warn(const Hang *h, const Lane *l)
+static void warn(const Hang *h, const LaneThread *l)
 {
     char place[400];
     mgpu_place_of(l, l->number, phase_of(h->engine, l->number), NULL, place, sizeof place);
@@ -468,7 +469,7 @@ static void warn(const Hang *h, const Lane *l)
             program_invocation_short_name, h->patience, place);
 }
 
-static void look_on(void *argument)
+static void watch_engine(void *argument)
 {
     Hang *h = argument;
     pthread_mutex_lock(&h->lock);
@@ -476,25 +477,25 @@ static void look_on(void *argument)
     char waits[300];
     bool any;
     mgpu_doings(NULL, "", &any);
-    bool goes_on = now != h->counted || !(any || is_under_way(h) || between_steps(h, waits, sizeof waits));
+    bool goes_on = now != h->counted || !(any || is_running(h) || between_steps(h, waits, sizeof waits));
     h->counted = now;
-    h->still = goes_on ? 0 : h->still + h->nap;
+    h->without_progress = goes_on ? 0 : h->without_progress + h->nap;
     h->warned = h->warned && !goes_on;
     h->stalled = h->stalled && !goes_on;
-    if (h->stall > 0 && h->still >= h->stall && !h->stalled) {
+    if (h->stall > 0 && h->without_progress >= h->stall && !h->stalled) {
         say_stall(h);
         h->stalled = true;
     }
-    if (!h->ends || !(is_under_way(h) || goes_on)) {
+    if (!h->ends || !(is_running(h) || goes_on)) {
         pthread_mutex_unlock(&h->lock);
         return;
     }
-    const Lane *reads = h->still < limit(h) ? NULL : reader(h);
-    if (h->still >= limit(h) && !reads)
+    const LaneThread *reads = h->without_progress < limit(h) ? NULL : reader(h);
+    if (h->without_progress >= limit(h) && !reads)
         end_program(h, now);
     else if (reads && !h->warned)
         warn(h, reads);
-    h->warned = h->still >= limit(h);
+    h->warned = h->without_progress >= limit(h);
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -520,11 +521,11 @@ static double nap_of(double stall, double patience)
 }
 
 /* h->lock must not be held */
-static void look_every(Hang *h, double nap)
+static void check_every(Hang *h, double nap)
 {
     mgpu_ticker_close(h->ticker);
     h->nap = nap;
-    h->ticker = mgpu_ticker_open("patience", h->nap, look_on, h);
+    h->ticker = mgpu_ticker_open("patience", h->nap, watch_engine, h);
 }
 
 Hang *mgpu_hang_begin(double stall, const Processes *processes)
@@ -532,7 +533,7 @@ Hang *mgpu_hang_begin(double stall, const Processes *processes)
     Hang *h = mgpu_allocate(1, sizeof *h);
     *h = (Hang){.stall = stall, .processes = processes};
     pthread_mutex_init(&h->lock, NULL);
-    look_every(h, nap_of(stall, 0));
+    check_every(h, nap_of(stall, 0));
     return h;
 }
 
@@ -549,12 +550,12 @@ void mgpu_hang_set(Hang *h, double stall, const Processes *processes)
     h->stall = stall;
     h->processes = processes;
     pthread_mutex_unlock(&h->lock);
-    look_every(h, nap_of(stall, 0));
+    check_every(h, nap_of(stall, 0));
 }
 
 void mgpu_hang_open(Engine *e, Hang *h)
 {
-    double patience = e->kind->ahead ? mgpu_patience() : 0;
+    double patience = e->kind->async ? mgpu_patience() : 0;
     const char *asked = getenv("MGPU_PATIENCE");
     if (!h)
         return;
@@ -566,7 +567,7 @@ void mgpu_hang_open(Engine *e, Hang *h)
     h->asked = asked && *asked;
     pthread_mutex_unlock(&h->lock);
     if (h->ends)
-        look_every(h, nap_of(h->stall, patience));
+        check_every(h, nap_of(h->stall, patience));
     e->hang = h;
 }
 
@@ -606,7 +607,7 @@ void mgpu_hang_begun(Engine *e, _Atomic bool *begun)
 }
 
 /* The caller may hold a lock that the watching thread waits for, so this function must not block. */
-Whereabouts mgpu_hang_where(const void *engine, char *text, size_t room)
+Whereabouts mgpu_hang_where(const void *engine, char *text, size_t capacity)
 {
     const Engine *e = engine;
     Hang *h = e->hang;
@@ -616,9 +617,9 @@ Whereabouts mgpu_hang_where(const void *engine, char *text, size_t room)
     for (int d = e->end - 1; e->begun && d >= e->first; d--)
         device = atomic_load(&e->begun[d]) ? device : d;
     if (h->stage && device >= 0)
-        snprintf(text, room, "device %d: %s", device, e->begun ? "it is being opened" : h->stage);
+        snprintf(text, capacity, "device %d: %s", device, e->begun ? "it is being opened" : h->stage);
     else if (h->stage)
-        snprintf(text, room, "%s", h->stage);
+        snprintf(text, capacity, "%s", h->stage);
     pthread_mutex_unlock(&h->lock);
     return WHERE_AFTER;
 }

@@ -1,6 +1,6 @@
 /* internal.h: what the files of the engine share. engine.c opens devices and posts steps, and has the rules; lane.c executes the
- * operations of a lane. For asynchronous devices, list.c computes the order of issue, issue.c issues the work, ahead.c records
- * events and finds out which steps have completed, late.c locates a failed operation, and hang.c reports devices that make no
+ * operations of a lane. For asynchronous devices, issue_order.c computes the order of issue, issue.c issues the work, asynchronous.c records
+ * events and finds out which steps have completed, late_failure.c locates a failed operation, and hang.c reports devices that make no
  * progress. */
 #ifndef MGPU_ENGINE_INTERNAL_H
 #define MGPU_ENGINE_INTERNAL_H
@@ -8,10 +8,10 @@
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
 #include "runtime/engine/device.h"
-#include "runtime/engine/list.h"
+#include "runtime/engine/issue_order.h"
 #include "runtime/engine/processes.h"
 #include "runtime/engine/profile.h"
-#include "runtime/engine/slow.h"
+#include "runtime/engine/slow_device.h"
 #include "runtime/engine/ticker.h"
 #include "runtime/engine/trace.h"
 
@@ -19,7 +19,7 @@
 #include <sched.h>
 
 enum { SETTLED = 64 };    /* steps of any phase; after these, DeviceKind.settled is called */
-enum { PLACE_BITS = 24 }; /* log2 of the most operations that a lane may have in a phase, which check.c enforces */
+enum { PLACE_BITS = 24 }; /* log2 of the most operations that a lane may have in a phase, which check_plan.c enforces */
 
 typedef struct PhaseTable {
     LaneTable *device;
@@ -33,14 +33,14 @@ typedef enum Doing {
     DOING_REST,                  /* waits for the next step to be posted */
     DOING_WORK,                  /* computes, copies, or (asynchronous device) is inside a call of the driver or a library */
     DOING_LANE,                  /* waits for lane `on` of the same device */
-    DOING_MARK,                  /* waits for event `on` of the device */
+    DOING_EVENT,                  /* waits for event `on` of the device */
     DOING_END,                   /* MGPU_GRAPHS=wait: waits until the operation that it has issued completes */
-    DOING_SUM,                   /* takes part in a collective */
+    DOING_COLLECTIVE,                   /* takes part in a collective */
     DOING_READ,                  /* reads samples */
 } Doing;
-typedef struct Lane Lane;
-typedef struct Worker { const Lane *lane; int thread; CrashGuard *guard; } Worker;
-struct Lane {
+typedef struct LaneThread LaneThread;
+typedef struct Worker { const LaneThread *lane; int thread; CrashGuard *guard; } Worker;
+struct LaneThread {
     Counter progress;            /* operations completed (engine.c); INT64_MAX for a lane without a thread */
     Engine *engine;
     int device, lane;
@@ -58,31 +58,31 @@ struct Lane {
     double began;                /* lane comp of a synchronous device: when this step began (mgpu_seconds) */
     Slow slow;                   /* lanes comp and host: the slowdown of a test */
     SpanLog **spans;             /* [thread]: where executed spans are recorded; NULL: they are not */
-    double anchor;               /* traced lane of an asynchronous device: host time of its anchor event (timed.c); 0: none yet */
+    double anchor;               /* traced lane of an asynchronous device: host time of its anchor event (lane_clocks.c); 0: none yet */
     double waited;               /* seconds of this step in which the lane waited for other lanes */
     _Atomic int doing, on;       /* Doing, and what it waits for */
     _Atomic int64_t returned;    /* lane comp: calls of the driver for this device that have returned; hang.c watches it */
 };
 
-typedef struct Ahead Ahead;      /* ahead.c: an asynchronous device */
+typedef struct AsyncDevice AsyncDevice;      /* asynchronous.c: an asynchronous device */
 struct Engine {
     const mgpu_program *program;
     const mgpu_plan *plan;
     const DeviceKind *kind;
-    Machine *machine;
+    DeviceSet *machine;
     Processes *processes;        /* NULL: this process has all devices */
     int first, end;              /* the devices of this process */
     Device **devices;            /* [device]; NULL for those of other processes */
     _Atomic bool *begun;         /* [device]: true once DeviceKind.begin has returned; NULL except while devices begin */
-    Ahead **ahead_of;            /* [device]; NULL if devices are synchronous */
+    AsyncDevice **async_device;            /* [device]; NULL if devices are synchronous */
     Hang *hang;                  /* NULL: hangs are not looked for */
     Ticker *listener;            /* polls the collective for asynchronous errors; NULL if it has none */
-    Lane *lanes;                 /* [device][lane] */
+    LaneThread *lanes;                 /* [device][lane] */
     PhaseTable *phases;
     Collective *collective[MGPU_LANES]; /* of lanes comm and sync; NULL if the plan has no transfers in that lane */
-    char *said;                  /* the description of the devices that users see */
+    char *description;                  /* the description of the devices that users see */
     Work ring[MGPU_RING];
-    Counter posted, turn;        /* turn: counts the threads that have left (mgpu_engine_leave) */
+    Counter posted, left_threads;        /* left_threads: counts the threads that have left (mgpu_engine_leave) */
     _Atomic bool closing, crashed;
     const char *achieved;        /* while the engine is being closed: what the program has achieved, for messages; else NULL */
     Collect *collect;
@@ -91,12 +91,12 @@ struct Engine {
     Profile *profile;            /* NULL if operations are not profiled */
     Audit *audit;                /* NULL if steps are not audited */
     Trace *trace;                /* NULL if steps are not traced */
-    int kept;                    /* transfers that are captured in graphs, of all phases */
+    int captured_transfers;                    /* transfers that are captured in graphs, of all phases */
     int busy_lanes;              /* lanes comp, comm and sync of all devices that are not idle */
     double link_rate;            /* MGPU_LINK_GBPS: bytes per second of copies to host devices; 0: no limit */
-    bool here;                   /* lanes have no threads (here.c) */
+    bool single_threaded;                   /* lanes have no threads (single_host.c) */
     bool predicts;               /* the last posted phase was of kind predict or decode */
-    int ahead, threads;          /* ahead: steps that may be in flight; threads: that compute, of all devices of this process */
+    int steps_in_flight, threads;          /* steps_in_flight: steps that may be in flight; threads: that compute, of all devices of this process */
 };
 
 static inline Work *work_of(Engine *e, int64_t number)
@@ -116,7 +116,7 @@ static inline const mgpu_phase *phase_of(Engine *e, int64_t number)
 }
 
 Where mgpu_engine_where;         /* lane.c */
-static inline Lane *lane_of(const Engine *e, int device, int lane)
+static inline LaneThread *lane_of(const Engine *e, int device, int lane)
 {
     return &e->lanes[device * MGPU_LANES + lane];
 }
@@ -126,12 +126,12 @@ static inline const LaneTable *lanes_of(const Engine *e, const mgpu_phase *phase
     return &e->phases[phase - e->plan->phases].device[device];
 }
 
-static inline bool is_own(const Engine *e, int device) { return device >= e->first && device < e->end; }
+static inline bool is_local(const Engine *e, int device) { return device >= e->first && device < e->end; }
 
 /* An asynchronous device has one thread that issues for all lanes but host, and one thread for the lane host. */
-static inline bool has_thread(const Engine *e, const Lane *l)
+static inline bool has_thread(const Engine *e, const LaneThread *l)
 {
-    return !l->idle && !e->here && (!e->kind->ahead || l->lane == MGPU_HOST);
+    return !l->idle && !e->single_threaded && (!e->kind->async || l->lane == MGPU_HOST);
 }
 
 static inline int64_t finished(int64_t number)
@@ -139,34 +139,34 @@ static inline int64_t finished(int64_t number)
     return (number + 1) << PLACE_BITS;
 }
 
-/* The threads of the engine synchronize by counters: tell() raises one, hear() waits for it. A device that checks (the virtual
- * GPU) is told of both, so that it can order the threads' calls. */
-static inline void tell(const Engine *e, Counter *c, int64_t value)
+/* The threads of the engine synchronize by counters: publish() raises one, wait_for_counter() waits for it. A device that checks
+ * (the virtual GPU) is informed of both, so that it can order the threads' calls. */
+static inline void publish(const Engine *e, Counter *c, int64_t value)
 {
-    if (e->kind->ahead)
-        e->kind->ahead->tell(e->machine, c, value);
+    if (e->kind->async)
+        e->kind->async->publish(e->machine, c, value);
     mgpu_counter_set(c, value);
 }
 
-static inline void hear(const Engine *e, Counter *c, int64_t at_least)
+static inline void wait_for_counter(const Engine *e, Counter *c, int64_t at_least)
 {
     mgpu_counter_wait(c, at_least);
-    if (e->kind->ahead)
-        e->kind->ahead->hear(e->machine, c, at_least);
+    if (e->kind->async)
+        e->kind->async->waited_for(e->machine, c, at_least);
 }
 
-static inline void set_doing(Lane *l, Doing doing, int on)
+static inline void set_doing(LaneThread *l, Doing doing, int on)
 {
     atomic_store_explicit(&l->on, on, memory_order_relaxed);
     atomic_store_explicit(&l->doing, (int)doing, memory_order_relaxed);
 }
 
-static inline void set_op(Lane *l, const mgpu_op *op)
+static inline void set_op(LaneThread *l, const mgpu_op *op)
 {
     atomic_store_explicit(&l->op, op, memory_order_relaxed);
 }
 
-static inline void set_phase(Lane *l, const mgpu_phase *phase)
+static inline void set_phase(LaneThread *l, const mgpu_phase *phase)
 {
     atomic_store_explicit(&l->phase, phase, memory_order_relaxed);
 }
@@ -177,24 +177,24 @@ static inline void add_seconds(_Atomic int64_t *ns, double seconds)
     atomic_fetch_add_explicit(ns, (int64_t)(1e9 * seconds), memory_order_relaxed);
 }
 
-static inline StepTimes *times_of(Lane *l)
+static inline StepTimes *times_of(LaneThread *l)
 {
     return &work_of(l->engine, l->number)->times[l->device];
 }
 
-static inline void hear_from(Lane *l, int other, Counter *c, int64_t at_least)
+static inline void wait_for_counter_of(LaneThread *l, int other, Counter *c, int64_t at_least)
 {
     set_doing(l, DOING_LANE, other);
-    hear(l->engine, c, at_least);
+    wait_for_counter(l->engine, c, at_least);
     set_doing(l, DOING_WORK, 0);
 }
 
-static inline void hear_lane(Lane *l, int other, int64_t at_least)
+static inline void wait_for_lane(LaneThread *l, int other, int64_t at_least)
 {
-    hear_from(l, other, &lane_of(l->engine, l->device, other)->progress, at_least);
+    wait_for_counter_of(l, other, &lane_of(l->engine, l->device, other)->progress, at_least);
 }
 
-static inline bool is_traced(Lane *l) { return l->spans && work_of(l->engine, l->number)->traced; }
+static inline bool is_traced(LaneThread *l) { return l->spans && work_of(l->engine, l->number)->traced; }
 
 /* Returns true if the operation belongs to the previous step. */
 static inline bool is_delayed(const mgpu_op *op)
@@ -202,65 +202,65 @@ static inline bool is_delayed(const mgpu_op *op)
     return (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH) && mgpu_access_of(op, 0)->slot < 0;
 }
 
-/* here.c: executes the step that was posted last, on the calling thread */
-void mgpu_execute_here(Engine *);
+/* single_host.c: executes the step that was posted last, on the calling thread */
+void mgpu_execute_on_caller(Engine *);
 /* Returns true if a region of such a step has too little work to wake the threads of the pool. */
-bool mgpu_is_little(const Lane *, const mgpu_device_phase *, const int *order, int count, int64_t samples);
+bool mgpu_is_small_region(const LaneThread *, const mgpu_device_phase *, const int *order, int count, int64_t samples);
 
 /* lane.c */
-void mgpu_prepare_phase(Lane *, const mgpu_phase *); /* finds library calls, before the device's first step of it */
+void mgpu_prepare_phase(LaneThread *, const mgpu_phase *); /* finds library calls, before the device's first step of it */
 void *mgpu_drive_lane(void *lane);   /* the thread of a lane */
-void mgpu_execute(Lane *, const mgpu_phase *, const int *order, int count); /* operations order[0 .. count): one, or a region */
-_Noreturn void mgpu_say_crash_at(const Lane *, const mgpu_op *, int signal); /* only the first thread that crashes prints */
+void mgpu_execute(LaneThread *, const mgpu_phase *, const int *order, int count); /* operations order[0 .. count): one, or a region */
+_Noreturn void mgpu_say_crash_at(const LaneThread *, const mgpu_op *, int signal); /* only the first thread that crashes prints */
 void mgpu_enter_worker(void *lane, int thread);
-void mgpu_take_turns(bool computes); /* of the calling thread: it computes, or it transfers */
+void mgpu_set_priority(bool computes); /* of the calling thread: it computes, or it transfers */
 void mgpu_leave_worker(void *lane, int thread);
 int mgpu_region_length(const mgpu_device_phase *, const int *order,
                        int left); /* operations of the next region of a lane */
 /* Writes "device 0, step 3, phase train.full, operation c4 relu (model.net, line 7)". number: of the step; op NULL: no operation
  * is named. */
-void mgpu_place_of(const Lane *, int64_t number, const mgpu_phase *, const mgpu_op *, char *text, size_t room);
+void mgpu_place_of(const LaneThread *, int64_t number, const mgpu_phase *, const mgpu_op *, char *text, size_t capacity);
 void mgpu_add_name(const Engine *, const mgpu_phase *, const mgpu_op *, FILE *); /* writes "c4 relu (line 7)" */
-_Noreturn void mgpu_fail_at(const Lane *, const char *what); /* names the lane's current operation */
-_Noreturn void mgpu_die_at(const Lane *, const char *what);  /* likewise, for an internal error */
+_Noreturn void mgpu_fail_at(const LaneThread *, const char *what); /* names the lane's current operation */
+_Noreturn void mgpu_die_at(const LaneThread *, const char *what);  /* likewise, for an internal error */
 /* Returns a call whose arguments are written to `argument` and `each`; sets *step if the call reads a step block. */
-DeviceCall mgpu_call_of(Lane *, const mgpu_device_phase *, const mgpu_op *, void **argument, int64_t *each, const mgpu_step **step);
+DeviceCall mgpu_call_of(LaneThread *, const mgpu_device_phase *, const mgpu_op *, void **argument, int64_t *each, const mgpu_step **step);
 
-/* tells a device that checks what the next launch touches */
-void mgpu_declare(Lane *, const mgpu_device_phase *, const int *order, int count);
+/* informs a device that checks of what the next launch touches */
+void mgpu_declare(LaneThread *, const mgpu_device_phase *, const int *order, int count);
 
 int64_t mgpu_access_offset(const mgpu_device_phase *, const mgpu_access *, int64_t number);
 
 /* audit.c: called before and after the operations of a region */
-void mgpu_audit_before(Lane *, const mgpu_device_phase *, const mgpu_op *);
+void mgpu_audit_before(LaneThread *, const mgpu_device_phase *, const mgpu_op *);
 void mgpu_audit_part(const void *lane, const mgpu_op *, void *const *argument, int64_t begin, int64_t end); /* by any thread */
-void mgpu_audit_after(Lane *, const mgpu_device_phase *, const mgpu_op *);
+void mgpu_audit_after(LaneThread *, const mgpu_device_phase *, const mgpu_op *);
 /* Around a copy to the host that is not an audit's: audits use the same stream and are excluded meanwhile. */
 void mgpu_audit_lock(Engine *);
 void mgpu_audit_unlock(Engine *);
 
 /* issue.c: called for each operation of an asynchronous device */
-void mgpu_issue_wait(Lane *, const mgpu_wait *); /* waits, or makes the stream wait; for an operation of l->phase, on any lane */
-void mgpu_issue_begin(Lane *, int op);           /* before the operation is issued */
-void mgpu_issue_end(Lane *, int op);             /* after it has been issued */
+void mgpu_issue_wait(LaneThread *, const mgpu_wait *); /* waits, or makes the stream wait; for an operation of l->phase, on any lane */
+void mgpu_issue_begin(LaneThread *, int op);           /* before the operation is issued */
+void mgpu_issue_end(LaneThread *, int op);             /* after it has been issued */
 
-/* ahead.c */
-void mgpu_ahead_open(Engine *);      /* starts the threads that issue and that watch, for opened devices */
-void mgpu_ahead_close(Engine *);
-GraphsMade mgpu_ahead_graphs(const Engine *);
-void mgpu_ahead_done(const Engine *, int64_t number);   /* waits until all devices have completed the step */
-int64_t mgpu_ahead_steps(const Engine *, int device);   /* the last step that the device has completed */
-int64_t mgpu_ahead_issued(const Engine *, int device); /* progress of the issuing thread, comparable with finished(number) */
+/* asynchronous.c */
+void mgpu_async_open(Engine *);      /* starts the threads that issue and that watch, for opened devices */
+void mgpu_async_close(Engine *);
+GraphsMade mgpu_async_graphs(const Engine *);
+void mgpu_async_wait_done(const Engine *, int64_t number);   /* waits until all devices have completed the step */
+int64_t mgpu_async_steps_done(const Engine *, int device);   /* the last step that the device has completed */
+int64_t mgpu_async_issued(const Engine *, int device); /* progress of the issuing thread, comparable with finished(number) */
 /* Returns true if the operation of that step has been issued, or, with `near`, if it may be being issued now. */
-bool mgpu_ahead_has_issued(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool near);
-int mgpu_ahead_step_mark(const Engine *, int device, int lane, int64_t number); /* the event at the end of the step */
+bool mgpu_async_has_issued(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool near);
+int mgpu_async_step_event(const Engine *, int device, int lane, int64_t number); /* the event at the end of the step */
 /* Returns the event before or after an operation of a step (of the lane comp, after its segment), or -1 if there is none. */
-int mgpu_ahead_mark(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool before);
-const Segment *mgpu_ahead_segment(const Engine *, int device, const mgpu_phase *, int place); /* of the lane comp */
+int mgpu_async_op_event(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool before);
+const Segment *mgpu_async_segment(const Engine *, int device, const mgpu_phase *, int place); /* of the lane comp */
 
-/* late.c: `call` for `device` returned the driver's error `error`, which may come from an operation issued earlier. Ends the
+/* late_failure.c: `call` for `device` returned the driver's error `error`, which may come from an operation issued earlier. Ends the
  * program with that operation's place. Returns if no device has failed: the call itself is then at fault. */
-void mgpu_fail_late(Engine *, int device, const char *error, const char *call);
+void mgpu_fail_async(Engine *, int device, const char *error, const char *call);
 
 void mgpu_listen_open(Engine *);     /* Polls the collective for errors in a thread until the ticker e->listener is closed. */
 
@@ -270,7 +270,7 @@ void mgpu_hang_close(Engine *);
 /* The calling thread is inside calls of the driver for this purpose and device (-1: no particular one), and no lane has to make
  * progress. what NULL: this stage is over. */
 void mgpu_hang_stage(const Engine *, const char *what, int device);
-Whereabouts mgpu_hang_where(const void *engine, char *text, size_t room); /* of an engine that is being opened: its stage */
+Whereabouts mgpu_hang_where(const void *engine, char *text, size_t capacity); /* of an engine that is being opened: its stage */
 void mgpu_hang_begun(Engine *, _Atomic bool *begun); /* Devices begin, each on its thread. begun NULL: all have begun. */
 void mgpu_hang_connects(const Engine *, bool connects); /* devices are being connected: a shorter limit holds */
 void mgpu_hang_lanes(const Engine *, bool run); /* Lanes and phases exist from now on, or do not any more. */

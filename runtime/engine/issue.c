@@ -1,4 +1,4 @@
-/* issue.c: the thread that issues the work of an asynchronous device. In: posted steps, and the list of each phase (list.c):
+/* issue.c: the thread that issues the work of an asynchronous device. In: posted steps, and the list of each phase (issue_order.c):
  * segments of the lane comp, uploads, transfers. Out: work in the streams of the lanes comp, copy, comm and sync.
  *
  * The thread goes through the list, step after step. In the list an operation comes after everything that it waits for. So for
@@ -9,28 +9,28 @@
  *
  * `issued` counts what it has issued. The lane host waits for that before it waits for an event.
  *
- * A run (list.c) is captured once for each combination of slots, as a graph, and launched. A run with transfers is captured as
+ * A run (issue_order.c) is captured once for each combination of slots, as a graph, and launched. A run with transfers is captured as
  * it would be issued, but without waits for operations outside of it, which are waited for before its launch. If the plan has
- * several devices, all runs of all phases are captured before the first step (ahead.c).
+ * several devices, all runs of all phases are captured before the first step (asynchronous.c).
  *
  * MGPU_GRAPHS=off issues operation by operation; MGPU_GRAPHS=wait also waits for each, so that the failing one is named. An
  * audit (audit.c) does the same, and examines memory between operations. */
 #include "runtime/base/base.h"
-#include "runtime/engine/ahead.h"
+#include "runtime/engine/asynchronous.h"
 
 #include <stdlib.h>
 
 /* ---- waiting */
-static void follow(Lane *l, int mark)
+static void wait_event(LaneThread *l, int event)
 {
     Engine *e = l->engine;
     char text[400];
     if (l->lane != MGPU_HOST) {
-        e->kind->ahead->follow(e->devices[l->device], l->lane, mark);
+        e->kind->async->wait_event(e->devices[l->device], l->lane, event);
         return;
     }
-    set_doing(l, DOING_MARK, mark);
-    const char *error = e->kind->ahead->reach(e->devices[l->device], mark, text);
+    set_doing(l, DOING_EVENT, event);
+    const char *error = e->kind->async->wait_on_host(e->devices[l->device], event, text);
     if (error)
         mgpu_fail_at(l, error);
     set_doing(l, DOING_WORK, 0);
@@ -38,13 +38,13 @@ static void follow(Lane *l, int mark)
 
 /* Waits for the lane host. The wait of an upload counts as waiting for input from the time at which the device has nothing else
  * to do. */
-static void wait_for_host(Lane *l, int64_t target)
+static void wait_for_host(LaneThread *l, int64_t target)
 {
     Engine *e = l->engine;
     double began = mgpu_seconds();
-    hear_lane(l, MGPU_HOST, target);
+    wait_for_lane(l, MGPU_HOST, target);
     double end = mgpu_seconds();
-    if (l->lane != MGPU_COPY || atomic_load(&e->ahead_of[l->device]->done.value) < l->number - 1)
+    if (l->lane != MGPU_COPY || atomic_load(&e->async_device[l->device]->done.value) < l->number - 1)
         return;
     if (l->number > 1 && atomic_load(&work_of(e, l->number - 1)->finished_at) > began)
         began = atomic_load(&work_of(e, l->number - 1)->finished_at);
@@ -52,64 +52,64 @@ static void wait_for_host(Lane *l, int64_t target)
         add_seconds(&times_of(l)->input, end - began);
 }
 
-void mgpu_issue_wait(Lane *l, const mgpu_wait *wait)
+void mgpu_issue_wait(LaneThread *l, const mgpu_wait *wait)
 {
     Engine *e = l->engine;
-    Ahead *a = e->ahead_of[l->device];
+    AsyncDevice *a = e->async_device[l->device];
     int64_t number = l->number - wait->back;
-    if (number < 1 || wait->back > MGPU_AHEAD)
+    if (number < 1 || wait->back > MGPU_STEPS_IN_FLIGHT)
         return;
     const mgpu_op *op = &l->phase->devices[l->device].ops[wait->op];
-    const AheadPhase *phase = &a->phases[l->phase - e->plan->phases];
+    const AsyncPhase *phase = &a->phases[l->phase - e->plan->phases];
     bool same = phase_of(e, number) == l->phase;
-    if (mgpu_is_within(phase, &l->phase->devices[l->device], (int)(l->op - l->phase->devices[l->device].ops), wait)) {
+    if (mgpu_is_in_run(phase, &l->phase->devices[l->device], (int)(l->op - l->phase->devices[l->device].ops), wait)) {
         if (op->lane != l->lane)
-            follow(l, phase->within[wait->op]);
+            wait_event(l, phase->run_event[wait->op]);
         return;
     }
-    if (l->lane != MGPU_HOST && a->keeps) /* the run as a whole waits for it */
+    if (l->lane != MGPU_HOST && a->captures_transfers) /* the run as a whole waits for it */
         return;
     if (op->lane == MGPU_HOST) {
         wait_for_host(l, same ? (number << PLACE_BITS) + lanes_of(e, l->phase, l->device)->place[wait->op] + 1 : finished(number));
         return;
     }
     if (l->lane == MGPU_HOST)
-        hear_from(l, op->lane, &a->issued, same ? (number << PLACE_BITS) + phase->turn[wait->op] + 1 : finished(number));
+        wait_for_counter_of(l, op->lane, &a->issued, same ? (number << PLACE_BITS) + phase->list_place[wait->op] + 1 : finished(number));
     if (op->lane == l->lane)
         return;
     if (!same)
-        follow(l, a->step_mark[op->lane] + (int)(number % MGPU_RING));
+        wait_event(l, a->step_event[op->lane] + (int)(number % MGPU_RING));
     else if (op->lane == MGPU_COMP && wait->back == 0 && l->lane != MGPU_HOST)
-        follow(l, phase->inside[wait->op] + (int)(number % a->variants));
+        wait_event(l, phase->segment_event[wait->op] + (int)(number % a->variants));
     else
-        follow(l, phase->mark[wait->op] + (int)(number % MGPU_RING));
+        wait_event(l, phase->event[wait->op] + (int)(number % MGPU_RING));
 }
 
 /* ---- one operation */
-static void mark_at(Lane *l, int mark)
+static void record_event(LaneThread *l, int event)
 {
-    l->engine->kind->ahead->mark(l->engine->devices[l->device], l->lane, mark, false);
+    l->engine->kind->async->record_event(l->engine->devices[l->device], l->lane, event, false);
 }
 
 /* Records the event that other operations of the same run wait for. */
-static void mark_within(Lane *l, int op)
+static void record_run_event(LaneThread *l, int op)
 {
-    int mark = l->engine->ahead_of[l->device]->phases[l->phase - l->engine->plan->phases].within[op];
-    if (mark >= 0)
-        l->engine->kind->ahead->mark(l->engine->devices[l->device], l->lane, mark, true);
+    int event = l->engine->async_device[l->device]->phases[l->phase - l->engine->plan->phases].run_event[op];
+    if (event >= 0)
+        l->engine->kind->async->record_event(l->engine->devices[l->device], l->lane, event, true);
 }
 
-static void mark_and_note(Lane *l, int mark)
+static void record_and_write_step(LaneThread *l, int event)
 {
-    l->engine->kind->ahead->note(l->engine->devices[l->device], l->lane, mark, (uint32_t)l->number);
-    mark_at(l, mark);
+    l->engine->kind->async->write_step(l->engine->devices[l->device], l->lane, event, (uint32_t)l->number);
+    record_event(l, event);
 }
 
-/* Issues one call, or the calls of a region. See AheadKind.call for `follows` and the result. */
-static bool issue_call(Lane *l, const int *order, int count, bool follows)
+/* Issues one call, or the calls of a region. See AsyncKind.call for `follows` and the result. */
+static bool issue_call(LaneThread *l, const int *order, int count, bool follows)
 {
     Engine *e = l->engine;
-    Ahead *a = e->ahead_of[l->device];
+    AsyncDevice *a = e->async_device[l->device];
     const mgpu_device_phase *p = &l->phase->devices[l->device];
     const mgpu_step *step = NULL;
     set_op(l, &p->ops[order[0]]);
@@ -118,148 +118,148 @@ static bool issue_call(Lane *l, const int *order, int count, bool follows)
     mgpu_declare(l, p, order, count);
     for (int i = 0, arguments = 0; i < count; arguments += l->calls[i++].arguments)
         l->calls[i] = mgpu_call_of(l, p, &p->ops[order[i]], l->argument + arguments, l->each + arguments, &step);
-    bool done = e->kind->ahead->call(e->devices[l->device], l->calls, count, step, follows);
+    bool done = e->kind->async->call(e->devices[l->device], l->calls, count, step, follows);
     for (int i = 0; i < count; i++) {
-        int inside = a->phases[l->phase - e->plan->phases].inside[order[i]];
+        int inside = a->phases[l->phase - e->plan->phases].segment_event[order[i]];
         if (inside >= 0)
-            mark_at(l, inside + (int)(l->number % a->variants));
-        mark_within(l, order[i]);
+            record_event(l, inside + (int)(l->number % a->variants));
+        record_run_event(l, order[i]);
     }
     return done;
 }
 
-/* Each operation is issued alone and waited for. */
-static bool waits_for_each(const Engine *e, const Ahead *a)
+/* Each operation is issued by itself and waited for. */
+static bool waits_for_each(const Engine *e, const AsyncDevice *a)
 {
     return a->graphs == GRAPHS_WAIT || e->audit;
 }
 
-static void begin_alone(Lane *l)
+static void begin_serialized(LaneThread *l)
 {
-    l->engine->kind->ahead->begin(l->engine->devices[l->device]);
+    l->engine->kind->async->begin(l->engine->devices[l->device]);
 }
 
-static void finish_alone(Lane *l)
+static void finish_serialized(LaneThread *l)
 {
     set_doing(l, DOING_END, 0);
-    l->engine->kind->ahead->finish(l->engine->devices[l->device], l->lane);
+    l->engine->kind->async->finish(l->engine->devices[l->device], l->lane);
     set_doing(l, DOING_WORK, 0);
 }
 
 /* first -1: the step is not timed */
-static void clock_at(Lane *l, int first, int number)
+static void clock_at(LaneThread *l, int first, int number)
 {
     if (first >= 0)
-        l->engine->kind->ahead->clock(l->engine->devices[l->device], l->lane, first + number);
+        l->engine->kind->async->clock(l->engine->devices[l->device], l->lane, first + number);
 }
 
-static void clock_transfer(Lane *l, int op, int number)
+static void clock_transfer(LaneThread *l, int op, int number)
 {
-    const Ahead *a = l->engine->ahead_of[l->device];
+    const AsyncDevice *a = l->engine->async_device[l->device];
     if (mgpu_lane_transfers(l->lane))
         clock_at(l, mgpu_timed_first(a, l->lane, l->number), 2 * lanes_of(l->engine, l->phase, l->device)->place[op] + number);
 }
 
 /* --trace and --profile time each operation */
-static bool is_observed(Lane *l) { return is_traced(l) || l->engine->profile; }
+static bool is_observed(LaneThread *l) { return is_traced(l) || l->engine->profile; }
 
-void mgpu_issue_begin(Lane *l, int op)
+void mgpu_issue_begin(LaneThread *l, int op)
 {
-    const Ahead *a = l->engine->ahead_of[l->device];
-    int begun = a->phases[l->phase - l->engine->plan->phases].begun[op];
+    const AsyncDevice *a = l->engine->async_device[l->device];
+    int begun = a->phases[l->phase - l->engine->plan->phases].begin_event[op];
     if (waits_for_each(l->engine, a))
-        begin_alone(l);
+        begin_serialized(l);
     if (begun >= 0)
-        mark_and_note(l, begun + (int)(l->number % MGPU_RING));
+        record_and_write_step(l, begun + (int)(l->number % MGPU_RING));
     clock_transfer(l, op, 0);
     if (is_observed(l))
         mgpu_timed_operation(l, op, 0);
 }
 
-void mgpu_issue_end(Lane *l, int op)
+void mgpu_issue_end(LaneThread *l, int op)
 {
-    const Ahead *a = l->engine->ahead_of[l->device];
-    int mark = a->phases[l->phase - l->engine->plan->phases].mark[op];
+    const AsyncDevice *a = l->engine->async_device[l->device];
+    int event = a->phases[l->phase - l->engine->plan->phases].event[op];
     clock_transfer(l, op, 1);
     if (is_observed(l))
         mgpu_timed_operation(l, op, 1);
-    if (mark >= 0)
-        mark_and_note(l, mark + (int)(l->number % MGPU_RING));
-    mark_within(l, op);
+    if (event >= 0)
+        record_and_write_step(l, event + (int)(l->number % MGPU_RING));
+    record_run_event(l, op);
     if (waits_for_each(l->engine, a))
-        finish_alone(l);
+        finish_serialized(l);
 }
 
 /* ---- a segment */
 /* issue_call records an event after one of these calls */
-static bool has_mark(Lane *l, const int *order, int count)
+static bool has_event(LaneThread *l, const int *order, int count)
 {
-    const AheadPhase *p = &l->engine->ahead_of[l->device]->phases[l->phase - l->engine->plan->phases];
+    const AsyncPhase *p = &l->engine->async_device[l->device]->phases[l->phase - l->engine->plan->phases];
     bool has = false;
     for (int i = 0; i < count; i++)
-        has = has || p->inside[order[i]] >= 0 || p->within[order[i]] >= 0;
+        has = has || p->segment_event[order[i]] >= 0 || p->run_event[order[i]] >= 0;
     return has;
 }
 
-static void issue_calls(Lane *l, const int *order, int count, Graphs graphs)
+static void issue_calls(LaneThread *l, const int *order, int count, Graphs graphs)
 {
     bool follows = false;
     for (int i = 0, calls; i < count; i += calls) {
         calls = graphs == GRAPHS_WAIT ? 1 : mgpu_region_length(&l->phase->devices[l->device], order + i, count - i);
         if (graphs == GRAPHS_WAIT)
-            begin_alone(l);
+            begin_serialized(l);
         issue_call(l, order + i, calls, follows);
         if (graphs == GRAPHS_WAIT)
-            finish_alone(l);
-        follows = graphs != GRAPHS_WAIT && !has_mark(l, order + i, calls);
+            finish_serialized(l);
+        follows = graphs != GRAPHS_WAIT && !has_event(l, order + i, calls);
     }
 }
 
 /* The lane is idle while what an operation reads and writes is examined. An operation that the next call computes, too, has
  * written nothing, and is skipped. */
-static void audit_calls(Lane *l, const mgpu_device_phase *p, const int *order, int count)
+static void audit_calls(LaneThread *l, const mgpu_device_phase *p, const int *order, int count)
 {
     for (int i = 0; i < count; i++) {
         const mgpu_op *op = &p->ops[order[i]];
         set_op(l, op);
         mgpu_audit_before(l, p, op);
-        begin_alone(l);
+        begin_serialized(l);
         bool done = issue_call(l, &order[i], 1, false);
-        finish_alone(l);
+        finish_serialized(l);
         if (done)
             mgpu_audit_after(l, p, op);
     }
 }
 
 /* Records timing events before and after each operation. */
-static void time_calls(Lane *l, const int *order, int count)
+static void time_calls(LaneThread *l, const int *order, int count)
 {
     for (int i = 0; i < count; i++) {
         mgpu_timed_operation(l, order[i], 0);
-        issue_calls(l, order + i, 1, l->engine->ahead_of[l->device]->graphs);
+        issue_calls(l, order + i, 1, l->engine->async_device[l->device]->graphs);
         mgpu_timed_operation(l, order[i], 1);
     }
 }
 
 /* Issues the operations of a segment. kept: the run that has the captured segment; NULL: it is not captured. */
-static void issue_whole(Lane *l, const Segment *s, const int *order, const Run *kept)
+static void issue_whole(LaneThread *l, const Segment *s, const int *order, const CapturedRun *kept)
 {
     Engine *e = l->engine;
-    const Ahead *a = e->ahead_of[l->device];
+    const AsyncDevice *a = e->async_device[l->device];
     int count = s->end - s->begin;
     if (e->audit)
         audit_calls(l, &l->phase->devices[l->device], order, count);
     else if (kept)
-        e->kind->ahead->launch(e->devices[l->device], kept->kept[l->number % a->variants], (uint32_t)l->number);
+        e->kind->async->launch(e->devices[l->device], kept->graph[l->number % a->variants], (uint32_t)l->number);
     else if (is_observed(l))
         time_calls(l, order, count);
     else
         issue_calls(l, order, count, a->graphs);
 }
 
-static void issue_segment(Lane *l, const AheadPhase *phase, int number, const Run *kept)
+static void issue_segment(LaneThread *l, const AsyncPhase *phase, int number, const CapturedRun *kept)
 {
-    const Ahead *a = l->engine->ahead_of[l->device];
+    const AsyncDevice *a = l->engine->async_device[l->device];
     const Segment *s = &phase->segments[number];
     const LaneTable *t = lanes_of(l->engine, l->phase, l->device);
     const int *order = t->order + t->begin[MGPU_COMP] + s->begin;
@@ -272,8 +272,8 @@ static void issue_segment(Lane *l, const AheadPhase *phase, int number, const Ru
     double began = mgpu_seconds();
     issue_whole(l, s, order, kept);
     add_seconds(&times_of(l)->launching, mgpu_seconds() - began);
-    if (s->mark >= 0)
-        mark_and_note(l, s->mark + (int)(l->number % MGPU_RING));
+    if (s->event >= 0)
+        record_and_write_step(l, s->event + (int)(l->number % MGPU_RING));
     if (number == phase->count - 1)
         clock_at(l, clock, 2 * phase->count);
     set_op(l, NULL);
@@ -281,7 +281,7 @@ static void issue_segment(Lane *l, const AheadPhase *phase, int number, const Ru
 
 /* ---- a step */
 /* Sets the lane whose operation is next; NULL: none. */
-static Lane *turn_to(Ahead *a, Lane *l)
+static LaneThread *set_lane(AsyncDevice *a, LaneThread *l)
 {
     set_doing(a->at, DOING_REST, 0);
     a->at = l ? l : a->at;
@@ -290,160 +290,160 @@ static Lane *turn_to(Ahead *a, Lane *l)
 }
 
 /* kept: the captured run that consists of this segment, or NULL */
-static void issue_place(Ahead *a, const mgpu_phase *phase, int at, const Run *kept)
+static void issue_place(AsyncDevice *a, const mgpu_phase *phase, int at, const CapturedRun *kept)
 {
     Engine *e = a->engine;
-    const AheadPhase *p = &a->phases[phase - e->plan->phases];
+    const AsyncPhase *p = &a->phases[phase - e->plan->phases];
     int op = p->list[at];
-    Lane *l = turn_to(a, lane_of(e, a->device, phase->devices[a->device].ops[op].lane));
+    LaneThread *l = set_lane(a, lane_of(e, a->device, phase->devices[a->device].ops[op].lane));
     if (l->lane == MGPU_COMP)
         issue_segment(l, p, p->segment[lanes_of(e, phase, a->device)->place[op]], kept);
     else
         mgpu_execute(l, phase, &op, 1);
 }
 
-/* Issues what is captured: the calls of a segment, or all operations of a run with transfers, including events, notes and timing
- * events. */
-static void keep_run(Ahead *a, const mgpu_phase *phase, const Run *r)
+/* Issues what is captured: the calls of a segment, or all operations of a run with transfers, including events, step numbers and
+ * timing events. */
+static void capture_run(AsyncDevice *a, const mgpu_phase *phase, const CapturedRun *r)
 {
-    const AheadPhase *p = &a->phases[phase - a->engine->plan->phases];
+    const AsyncPhase *p = &a->phases[phase - a->engine->plan->phases];
     const LaneTable *t = lanes_of(a->engine, phase, a->device);
     if (!r->transfers) {
         const Segment *s = mgpu_segment_of(p, t->place[p->list[r->begin]]);
         issue_calls(lane_of(a->engine, a->device, MGPU_COMP), t->order + t->begin[MGPU_COMP] + s->begin, s->end - s->begin, GRAPHS_ON);
         return;
     }
-    a->keeps = true;
+    a->captures_transfers = true;
     for (int at = r->begin; at < r->end; at++)
         issue_place(a, phase, at, NULL);
-    a->keeps = false;
-    turn_to(a, lane_of(a->engine, a->device, MGPU_COMP));
+    a->captures_transfers = false;
+    set_lane(a, lane_of(a->engine, a->device, MGPU_COMP));
 }
 
-static void keep_runs(Ahead *a, const mgpu_phase *phase, int64_t number)
+static void capture_runs(AsyncDevice *a, const mgpu_phase *phase, int64_t number)
 {
-    const AheadKind *ahead = a->engine->kind->ahead;
+    const AsyncKind *async = a->engine->kind->async;
     Device *device = a->engine->devices[a->device];
-    const AheadPhase *p = &a->phases[phase - a->engine->plan->phases];
+    const AsyncPhase *p = &a->phases[phase - a->engine->plan->phases];
     for (int i = 0; i < p->run_count; i++) {
-        void **kept = &p->runs[i].kept[number % a->variants];
+        void **kept = &p->runs[i].graph[number % a->variants];
         if (*kept)
             continue;
-        ahead->begin_segment(device, p->runs[i].transfers);
-        keep_run(a, phase, &p->runs[i]);
-        *kept = ahead->end_segment(device);
+        async->begin_segment(device, p->runs[i].transfers);
+        capture_run(a, phase, &p->runs[i]);
+        *kept = async->end_segment(device);
     }
 }
 
-static void set_step(Ahead *a, const mgpu_phase *phase, int64_t number)
+static void set_step(AsyncDevice *a, const mgpu_phase *phase, int64_t number)
 {
     for (int lane = 0; lane < MGPU_HOST; lane++) {
-        Lane *l = lane_of(a->engine, a->device, lane);
+        LaneThread *l = lane_of(a->engine, a->device, lane);
         l->number = number;
         if (phase)
             set_phase(l, phase);
     }
 }
 
-static bool keeps_graphs(const Ahead *a) { return a->graphs == GRAPHS_ON || a->graphs == GRAPHS_NCCL; }
+static bool uses_graphs(const AsyncDevice *a) { return a->graphs == GRAPHS_ON || a->graphs == GRAPHS_NCCL; }
 
 /* Captures the runs of all phases, before the first step. */
-static void keep_all(Ahead *a)
+static void capture_all(AsyncDevice *a)
 {
     const mgpu_plan *plan = a->engine->plan;
     double began = mgpu_seconds();
-    int64_t before = a->engine->kind->ahead->available(a->engine->devices[a->device]);
-    turn_to(a, lane_of(a->engine, a->device, MGPU_COMP));
+    int64_t before = a->engine->kind->async->available(a->engine->devices[a->device]);
+    set_lane(a, lane_of(a->engine, a->device, MGPU_COMP));
     for (int k = 0; k < plan->phase_count; k++)
         for (int v = 0; v < a->variants; v++) {
             set_step(a, &plan->phases[k], a->variants + v);
-            keep_runs(a, &plan->phases[k], a->variants + v);
+            capture_runs(a, &plan->phases[k], a->variants + v);
             a->made.count += a->phases[k].run_count;
         }
     set_step(a, NULL, 0);
-    turn_to(a, NULL);
-    a->made.bytes = before - a->engine->kind->ahead->available(a->engine->devices[a->device]);
+    set_lane(a, NULL);
+    a->made.bytes = before - a->engine->kind->async->available(a->engine->devices[a->device]);
     a->made.seconds = mgpu_seconds() - began;
 }
 
 /* Launches a run with transfers. */
-static void issue_run(Ahead *a, const mgpu_phase *phase, const Run *r)
+static void issue_run(AsyncDevice *a, const mgpu_phase *phase, const CapturedRun *r)
 {
     Engine *e = a->engine;
-    Lane *l = turn_to(a, lane_of(e, a->device, MGPU_COMP));
+    LaneThread *l = set_lane(a, lane_of(e, a->device, MGPU_COMP));
     set_op(l, &phase->devices[a->device].ops[a->phases[phase - e->plan->phases].list[r->begin]]);
     for (int w = 0; w < r->wait_count; w++)
         mgpu_issue_wait(l, &r->waits[w]);
     double began = mgpu_seconds();
-    e->kind->ahead->launch(e->devices[l->device], r->kept[l->number % a->variants], (uint32_t)l->number);
+    e->kind->async->launch(e->devices[l->device], r->graph[l->number % a->variants], (uint32_t)l->number);
     add_seconds(&times_of(l)->launching, mgpu_seconds() - began);
     set_op(l, NULL);
 }
 
-static void issue_list(Ahead *a, const mgpu_phase *phase, int64_t number)
+static void issue_list(AsyncDevice *a, const mgpu_phase *phase, int64_t number)
 {
     Engine *e = a->engine;
-    const AheadPhase *p = &a->phases[phase - e->plan->phases];
-    Lane *comp = turn_to(a, lane_of(e, a->device, MGPU_COMP));
-    bool keeps = keeps_graphs(a) && !e->audit && !is_observed(comp);
+    const AsyncPhase *p = &a->phases[phase - e->plan->phases];
+    LaneThread *comp = set_lane(a, lane_of(e, a->device, MGPU_COMP));
+    bool keeps = uses_graphs(a) && !e->audit && !is_observed(comp);
     if (keeps)
-        keep_runs(a, phase, number);
+        capture_runs(a, phase, number);
     for (int at = 0; at < p->length;) {
-        const Run *r = keeps && p->run[at] >= 0 ? &p->runs[p->run[at]] : NULL;
+        const CapturedRun *r = keeps && p->run[at] >= 0 ? &p->runs[p->run[at]] : NULL;
         if (r && r->transfers)
             issue_run(a, phase, r);
         else
             issue_place(a, phase, at, r);
         at = r ? r->end : at + 1;
-        tell(e, &a->issued, (number << PLACE_BITS) + at);
+        publish(e, &a->issued, (number << PLACE_BITS) + at);
     }
 }
 
 /* At a change of phase, lanes wait for each other. */
-static void meet(const Ahead *a, int64_t number)
+static void wait_for_lanes(const AsyncDevice *a, int64_t number)
 {
     for (int lane = 0; lane < MGPU_HOST; lane++) {
-        Lane *l = lane_of(a->engine, a->device, lane);
-        for (int other = 0; other < MGPU_HOST && mgpu_lane_meets(lane) && !l->idle; other++)
-            if (other != lane && mgpu_lane_meets(other) && !lane_of(a->engine, a->device, other)->idle)
-                follow(l, a->step_mark[other] + (int)(number % MGPU_RING));
+        LaneThread *l = lane_of(a->engine, a->device, lane);
+        for (int other = 0; other < MGPU_HOST && mgpu_lane_synchronizes(lane) && !l->idle; other++)
+            if (other != lane && mgpu_lane_synchronizes(other) && !lane_of(a->engine, a->device, other)->idle)
+                wait_event(l, a->step_event[other] + (int)(number % MGPU_RING));
     }
 }
 
-static void issue_step(Ahead *a, int64_t number)
+static void issue_step(AsyncDevice *a, int64_t number)
 {
     Engine *e = a->engine;
     const mgpu_phase *phase = phase_of(e, number);
     set_step(a, phase, number);
     if (number > 1 && phase != phase_of(e, number - 1))
-        meet(a, number - 1);
+        wait_for_lanes(a, number - 1);
     if (phase)
         issue_list(a, phase, number);
     for (int lane = 0; lane < MGPU_HOST; lane++)
         if (!lane_of(e, a->device, lane)->idle)
-            mark_and_note(turn_to(a, lane_of(e, a->device, lane)), a->step_mark[lane] + (int)(number % MGPU_RING));
-    turn_to(a, NULL);
-    tell(e, &a->issued, finished(number));
+            record_and_write_step(set_lane(a, lane_of(e, a->device, lane)), a->step_event[lane] + (int)(number % MGPU_RING));
+    set_lane(a, NULL);
+    publish(e, &a->issued, finished(number));
 }
 
 static void say_crash(void *context, int signal)
 {
-    const Ahead *a = context;
+    const AsyncDevice *a = context;
     mgpu_say_crash_at(a->at, a->at->op, signal);
 }
 
 void *mgpu_issue(void *argument)
 {
-    Ahead *a = argument;
+    AsyncDevice *a = argument;
     char name[16];
     snprintf(name, sizeof name, "d%d.issue", a->device % 100000);
     pthread_setname_np(pthread_self(), name);
     CrashGuard *guard = mgpu_guard_begin(say_crash, a);
-    if (keeps_graphs(a) && a->engine->plan->devices > 1)
-        keep_all(a);
-    tell(a->engine, &a->ready, 1);
+    if (uses_graphs(a) && a->engine->plan->devices > 1)
+        capture_all(a);
+    publish(a->engine, &a->ready, 1);
     for (int64_t number = 1;; number++) {
-        hear(a->engine, &a->engine->posted, number);
+        wait_for_counter(a->engine, &a->engine->posted, number);
         if (atomic_load(&a->engine->closing))
             break;
         issue_step(a, number);

@@ -19,10 +19,10 @@ int mgpu_region_length(const mgpu_device_phase *p, const int *order, int left)
 }
 
 /* ---- failures */
-void mgpu_place_of(const Lane *l, int64_t number, const mgpu_phase *phase, const mgpu_op *op, char *text, size_t room)
+void mgpu_place_of(const LaneThread *l, int64_t number, const mgpu_phase *phase, const mgpu_op *op, char *text, size_t capacity)
 {
     Engine *e = l->engine;
-    SafeText t = {text, room, 0};
+    SafeText t = {text, capacity, 0};
     mgpu_add_text(&t, "device ");
     mgpu_add_number(&t, l->device);
     if (!phase) { /* the step that drains the engine has no phase and no number */
@@ -54,7 +54,7 @@ void mgpu_place_of(const Lane *l, int64_t number, const mgpu_phase *phase, const
 void mgpu_add_name(const Engine *e, const mgpu_phase *phase, const mgpu_op *op, FILE *to)
 {
     if (op->verb == MGPU_TRANSFER) {
-        fprintf(to, "the %s %s", mgpu_transfer_row(phase->collectives[op->target].parties.transfer)->kind, phase->collectives[op->target].name);
+        fprintf(to, "the %s %s", mgpu_transfer_row(phase->collectives[op->target].participants.transfer)->kind, phase->collectives[op->target].name);
         return;
     }
     fprintf(to, "%s", op->id);
@@ -64,43 +64,43 @@ void mgpu_add_name(const Engine *e, const mgpu_phase *phase, const mgpu_op *op, 
         fprintf(to, " (line %d)", op->line);
 }
 
-static void describe(const Lane *l, const mgpu_op *op, char *text, size_t room)
+static void describe(const LaneThread *l, const mgpu_op *op, char *text, size_t capacity)
 {
-    mgpu_place_of(l, l->number, op ? l->phase : phase_of(l->engine, l->number), op, text, room);
+    mgpu_place_of(l, l->number, op ? l->phase : phase_of(l->engine, l->number), op, text, capacity);
 }
 
-Whereabouts mgpu_engine_where(const void *engine, char *text, size_t room)
+Whereabouts mgpu_engine_where(const void *engine, char *text, size_t capacity)
 {
     Engine *e = (Engine *)engine; /* its counters are read atomically */
-    const Lane *works = NULL, *sums = NULL;
+    const LaneThread *works = NULL, *sums = NULL;
     for (int i = e->first * MGPU_LANES; i < e->end * MGPU_LANES; i++) {
-        const Lane *l = &e->lanes[i];
+        const LaneThread *l = &e->lanes[i];
         int doing = atomic_load(&l->doing);
         works = !works && ((doing == DOING_WORK && l->op) || doing == DOING_READ) ? l : works;
-        sums = !sums && doing == DOING_SUM ? l : sums;
+        sums = !sums && doing == DOING_COLLECTIVE ? l : sums;
     }
     if (works || sums)
-        describe(works ? works : sums, (works ? works : sums)->op, text, room);
+        describe(works ? works : sums, (works ? works : sums)->op, text, capacity);
     else
-        snprintf(text, room, "after step %lld", (long long)posted_step(e));
+        snprintf(text, capacity, "after step %lld", (long long)posted_step(e));
     return works ? WHERE_WORKS : sums ? WHERE_WAITS : WHERE_AFTER;
 }
 
-_Noreturn void mgpu_fail_at(const Lane *l, const char *what)
+_Noreturn void mgpu_fail_at(const LaneThread *l, const char *what)
 {
     char place[400];
     describe(l, l->op, place, sizeof place);
     mgpu_fail(MGPU_MACHINE_FAILED, "%s: %s", place, what);
 }
 
-_Noreturn void mgpu_die_at(const Lane *l, const char *what)
+_Noreturn void mgpu_die_at(const LaneThread *l, const char *what)
 {
     char place[400];
     describe(l, l->op, place, sizeof place);
     mgpu_die("%s: %s", place, what);
 }
 
-_Noreturn void mgpu_say_crash_at(const Lane *l, const mgpu_op *op, int signal)
+_Noreturn void mgpu_say_crash_at(const LaneThread *l, const mgpu_op *op, int signal)
 {
     char place[400];
     while (atomic_exchange(&l->engine->crashed, true))
@@ -116,7 +116,7 @@ _Noreturn void mgpu_say_crash_at(const Lane *l, const mgpu_op *op, int signal)
 
 static void say_crash(void *context, int signal)
 {
-    const Lane *l = context;
+    const LaneThread *l = context;
     mgpu_say_crash_at(l, l->op && l->op->verb == MGPU_CALL ? l->now[0] : l->op, signal);
 }
 
@@ -134,7 +134,7 @@ int64_t mgpu_access_offset(const mgpu_device_phase *p, const mgpu_access *a, int
     return b->offset + slot * mgpu_slot_bytes(b->bytes) + a->begin;
 }
 
-static void add_ranges(const Lane *l, const mgpu_device_phase *p, const mgpu_op *op, DeviceRange *ranges, int *count)
+static void add_ranges(const LaneThread *l, const mgpu_device_phase *p, const mgpu_op *op, DeviceRange *ranges, int *count)
 {
     for (int i = 0; i < op->read_count + op->write_count; i++) {
         const mgpu_access *a = mgpu_access_of(op, i);
@@ -144,10 +144,10 @@ static void add_ranges(const Lane *l, const mgpu_device_phase *p, const mgpu_op 
     }
 }
 
-void mgpu_declare(Lane *l, const mgpu_device_phase *p, const int *order, int count)
+void mgpu_declare(LaneThread *l, const mgpu_device_phase *p, const int *order, int count)
 {
     Engine *e = l->engine;
-    const AheadKind *ahead = e->kind->ahead;
+    const AsyncKind *ahead = e->kind->async;
     Device *device = e->devices[l->device];
     const mgpu_op *op = &p->ops[order[0]];
     if (!ahead || !ahead->checks(device))
@@ -167,12 +167,12 @@ void mgpu_declare(Lane *l, const mgpu_device_phase *p, const int *order, int cou
     free(ranges);
 }
 
-DeviceCall mgpu_call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, void **argument, int64_t *each,
+DeviceCall mgpu_call_of(LaneThread *l, const mgpu_device_phase *p, const mgpu_op *op, void **argument, int64_t *each,
                         const mgpu_step **step)
 {
     Engine *e = l->engine;
     uint8_t *arena = e->kind->arena(e->devices[l->device]);
-    DeviceCall call = {.kernel = e->kind->ahead ? NULL : &e->program->kernels[op->target], .op = op, .argument = argument, .each = each};
+    DeviceCall call = {.kernel = e->kind->async ? NULL : &e->program->kernels[op->target], .op = op, .argument = argument, .each = each};
     for (int i = 0; i < op->read_count + op->write_count; i++) {
         uint8_t *at = arena + mgpu_access_offset(p, mgpu_access_of(op, i), l->number);
         uint8_t kind = p->buffers[mgpu_access_of(op, i)->buffer].kind;
@@ -181,14 +181,14 @@ DeviceCall mgpu_call_of(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, 
             continue;
         }
         each[call.arguments] = kind == MGPU_WORKSPACE ? -1 : kind == MGPU_LOCAL ? p->buffers[mgpu_access_of(op, i)->buffer].each : 0;
-        call.own = call.own || each[call.arguments] != 0;
+        call.per_thread = call.per_thread || each[call.arguments] != 0;
         argument[call.arguments++] = at;
     }
     return call;
 }
 
 /* ---- timelines */
-static void add_span(const Lane *l, int thread, SpanKind kind, const mgpu_op *op, double began, double ended)
+static void add_span(const LaneThread *l, int thread, SpanKind kind, const mgpu_op *op, double began, double ended)
 {
     const mgpu_phase *phase = l->phase;
     mgpu_spans_add(l->spans[thread], &(Span){.begin = began, .end = ended, .number = l->number, .step = work_of(l->engine, l->number)->applied + 1,
@@ -202,23 +202,23 @@ static void trace_part(const void *lane, int thread, const mgpu_op *op, double b
 
 /* Returns the samples to compute of a step without padding samples: the valid ones, rounded up to whole groups, at least one
  * group. 0: all. */
-static int64_t computed_samples(const Lane *l, const Work *work)
+static int64_t computed_samples(const LaneThread *l, const Work *work)
 {
     int64_t valid = work->block[l->device].valid, group = l->engine->program->group > 1 ? l->engine->program->group : 1;
     if (!work->valid_only)
-        return l->engine->here && l->phase->kind == MGPU_PHASE_PREDICT ? valid : 0;
+        return l->engine->single_threaded && l->phase->kind == MGPU_PHASE_PREDICT ? valid : 0;
     return valid > group ? (valid + group - 1) / group * group : group;
 }
 
 /* Runs operations order[0 .. count), the calls of a region. */
-static void run_region(Lane *l, const mgpu_device_phase *p, const int *order, int count, const Work *work)
+static void run_region(LaneThread *l, const mgpu_device_phase *p, const int *order, int count, const Work *work)
 {
     Engine *e = l->engine;
     int64_t samples = computed_samples(l, work);
-    DeviceStrip region = {.calls = l->calls, .count = count, .step = &work->block[l->device], .timed = e->profile != NULL,
+    DeviceRegion region = {.calls = l->calls, .count = count, .step = &work->block[l->device], .timed = e->profile != NULL,
                           .launch_timed = work->timed, .samples = samples,
-                          .alone = samples && mgpu_is_little(l, p, order, count, samples),
-                          .elements = p->ops[order[0]].elements ? mgpu_own_elements(&p->ops[order[0]]) + 1 : 0, .chunk = p->ops[order[0]].chunk,
+                          .one_thread = samples && mgpu_is_small_region(l, p, order, count, samples),
+                          .split_elements = p->ops[order[0]].elements ? mgpu_own_elements(&p->ops[order[0]]) + 1 : 0, .chunk = p->ops[order[0]].chunk,
                           .audit = e->audit ? mgpu_audit_part : NULL,
                           .trace = is_traced(l) ? trace_part : NULL, .context = l};
     int64_t *each = l->each;
@@ -246,13 +246,13 @@ static bool is_training(const mgpu_phase *phase)
 
 /* Reads samples into staging: those of this device, or all of the step if the staging buffer has that size. Missing samples of a
  * partial batch become copies of the first one. */
-static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work *work)
+static void read_batch(LaneThread *l, const mgpu_device_phase *p, const mgpu_op *op, Work *work)
 {
     Engine *e = l->engine;
     uint8_t *staging = e->kind->staging(e->devices[l->device]);
     const mgpu_shard *shard = &e->plan->device[l->device].shard;
     const mgpu_step *block = &work->block[l->device];
-    int64_t first = shard->first, valid = block->valid, room = shard->capacity;
+    int64_t first = shard->first, valid = block->valid, capacity = shard->capacity;
     uint8_t *to[e->program->input_count + 1];
     memset(to, 0, sizeof to);
     bool any = false;
@@ -264,10 +264,10 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
             memcpy(place, block, sizeof *block);
         else
             to[index] = place;
-        int64_t samples = index < 0 ? room : (a->end - a->begin) / mgpu_tensor_bytes(&e->program->inputs[index].tensor);
-        if (samples != room) { /* the buffer is for the whole batch */
+        int64_t samples = index < 0 ? capacity : (a->end - a->begin) / mgpu_tensor_bytes(&e->program->inputs[index].tensor);
+        if (samples != capacity) { /* the buffer is for the whole batch */
             first = valid = 0;
-            room = samples;
+            capacity = samples;
             for (int d = 0; d < e->plan->devices; d++)
                 if (work->block[d].valid)
                     valid = e->plan->device[d].shard.first + work->block[d].valid;
@@ -285,13 +285,13 @@ static void read_batch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, W
     set_doing(l, DOING_WORK, 0);
     for (int i = 0; i < e->program->input_count; i++) {
         int64_t bytes = mgpu_tensor_bytes(&e->program->inputs[i].tensor);
-        for (int64_t s = valid ? valid : 1; to[i] && s < room; s++)
+        for (int64_t s = valid ? valid : 1; to[i] && s < capacity; s++)
             memcpy(to[i] + s * bytes, to[i], (size_t)bytes);
     }
 }
 
 /* Every write copies the staging buffer of the same input. A step block that is not staged is copied from the step's record. */
-static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work *work)
+static void upload(LaneThread *l, const mgpu_device_phase *p, const mgpu_op *op, Work *work)
 {
     Engine *e = l->engine;
     Device *device = e->devices[l->device];
@@ -308,8 +308,8 @@ static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work 
             from = &work->block[l->device];
             bytes = sizeof work->block[0];
         }
-        if (e->kind->ahead)
-            e->kind->ahead->upload(device, mgpu_access_offset(p, a, l->number), from, bytes);
+        if (e->kind->async)
+            e->kind->async->upload(device, mgpu_access_offset(p, a, l->number), from, bytes);
         else
             e->kind->copy_in(device, mgpu_access_offset(p, a, l->number), from, bytes);
         sum += bytes;
@@ -319,43 +319,43 @@ static void upload(Lane *l, const mgpu_device_phase *p, const mgpu_op *op, Work 
 }
 
 /* The time of a transfer counts from the arrival of the last member. */
-static void note_transfer(Lane *l, const mgpu_op *op, double began)
+static void add_transfer_time(LaneThread *l, const mgpu_op *op, double began)
 {
     const Collective *c = l->engine->collective[l->lane];
-    if (!c->met)
+    if (!c->arrival_time)
         return;
-    double met = c->met(c, l->device), ended = mgpu_seconds(), seconds = ended - met;
+    double met = c->arrival_time(c, l->device), ended = mgpu_seconds(), seconds = ended - met;
     if (is_traced(l)) {
         if (met - began > SHORT_S)
-            add_span(l, 0, SPAN_MEET, op, began, met);
+            add_span(l, 0, SPAN_BARRIER, op, began, met);
         add_span(l, 0, SPAN_OP, op, met, ended);
     }
-    add_seconds(&times_of(l)->meeting, met - began);
+    add_seconds(&times_of(l)->waiting_for_members, met - began);
     add_seconds(&times_of(l)->transferring, seconds);
     if (l->engine->profile)
         mgpu_profile_add(l->engine->profile, l->phase, l->device, (int)(op - l->phase->devices[l->device].ops), seconds);
 }
 
-static void transfer(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+static void transfer(LaneThread *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     Engine *e = l->engine;
     const mgpu_collective *c = &l->phase->collectives[op->target];
     const mgpu_access *a = mgpu_access_of(op, 0); /* what the device sends, at its place in the whole value */
-    int64_t before = mgpu_sent_by(&c->parties, c->count, l->device).begin * mgpu_dtype_bytes(c->dtype);
+    int64_t before = mgpu_sent_by(&c->participants, c->count, l->device).begin * mgpu_dtype_bytes(c->dtype);
     Operand operand = {c->name, p->buffers[a->buffer].name,
                        e->kind->arena(e->devices[l->device]) + mgpu_access_offset(p, a, l->number) - before,
-                       c->count, c->dtype, c->parties, l->number << PLACE_BITS | op->target, c->way};
-    set_doing(l, DOING_SUM, 0);
+                       c->count, c->dtype, c->participants, l->number << PLACE_BITS | op->target, c->implementation};
+    set_doing(l, DOING_COLLECTIVE, 0);
     double began = mgpu_seconds();
     Collective *collective = e->collective[l->lane];
     bool agreed = collective->transfer(collective, l->device, &operand);
-    note_transfer(l, op, began);
+    add_transfer_time(l, op, began);
     set_doing(l, DOING_WORK, 0);
     if (!agreed)
         mgpu_die_at(l, "the devices disagree about what they reduce");
 }
 
-static void report(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+static void report(LaneThread *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     Engine *e = l->engine;
     if (e->phases[l->phase - e->plan->phases].reporter != l->device)
@@ -366,7 +366,7 @@ static void report(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
     atomic_store(&work->reported, true);
 }
 
-static void fetch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
+static void fetch(LaneThread *l, const mgpu_device_phase *p, const mgpu_op *op)
 {
     Engine *e = l->engine;
     Work *work = work_of(e, is_delayed(op) ? l->number - 1 : l->number);
@@ -379,7 +379,7 @@ static void fetch(Lane *l, const mgpu_device_phase *p, const mgpu_op *op)
 
 /* ---- one step of one lane */
 /* Waits on a synchronous device. If the counter has the value already, no clock is read. */
-static void wait_here(Lane *l, int other, Counter *progress, int64_t target)
+static void wait_here(LaneThread *l, int other, Counter *progress, int64_t target)
 {
     if (atomic_load(&progress->value) >= target)
         return;
@@ -395,15 +395,15 @@ static void wait_here(Lane *l, int other, Counter *progress, int64_t target)
         add_seconds(other == MGPU_COPY ? &times_of(l)->input : &times_of(l)->communication, seconds);
 }
 
-static void wait_for(Lane *l, const mgpu_wait *wait, const mgpu_device_phase *p, const LaneTable *table)
+static void wait_for(LaneThread *l, const mgpu_wait *wait, const mgpu_device_phase *p, const LaneTable *table)
 {
     Engine *e = l->engine;
-    if (e->kind->ahead) {
+    if (e->kind->async) {
         mgpu_issue_wait(l, wait);
         return;
     }
     int64_t number = l->number - wait->back;
-    if (number < 1 || wait->back > MGPU_AHEAD)
+    if (number < 1 || wait->back > MGPU_STEPS_IN_FLIGHT)
         return;
     const mgpu_op *op = &p->ops[wait->op];
     Counter *progress = &lane_of(e, l->device, op->lane)->progress;
@@ -411,7 +411,7 @@ static void wait_for(Lane *l, const mgpu_wait *wait, const mgpu_device_phase *p,
     wait_here(l, op->lane, progress, target);
 }
 
-static void wait_and_trace(Lane *l, const mgpu_wait *wait, const mgpu_device_phase *p, bool traced)
+static void wait_and_trace(LaneThread *l, const mgpu_wait *wait, const mgpu_device_phase *p, bool traced)
 {
     double began = traced ? mgpu_seconds() : 0;
     wait_for(l, wait, p, lanes_of(l->engine, l->phase, l->device));
@@ -421,7 +421,7 @@ static void wait_and_trace(Lane *l, const mgpu_wait *wait, const mgpu_device_pha
 }
 
 /* Records the time of a copy that the host's thread makes. */
-static void note_copy(Lane *l, const mgpu_phase *phase, int op, double seconds)
+static void add_copy_time(LaneThread *l, const mgpu_phase *phase, int op, double seconds)
 {
     if (phase->devices[l->device].ops[op].verb == MGPU_READ)
         add_seconds(&times_of(l)->reading, seconds);
@@ -429,7 +429,7 @@ static void note_copy(Lane *l, const mgpu_phase *phase, int op, double seconds)
         mgpu_profile_add(l->engine->profile, phase, l->device, op, seconds);
 }
 
-void mgpu_execute(Lane *l, const mgpu_phase *phase, const int *order, int count)
+void mgpu_execute(LaneThread *l, const mgpu_phase *phase, const int *order, int count)
 {
     Engine *e = l->engine;
     const mgpu_device_phase *p = &phase->devices[l->device];
@@ -437,7 +437,7 @@ void mgpu_execute(Lane *l, const mgpu_phase *phase, const int *order, int count)
     Work *work = work_of(e, l->number);
     set_phase(l, phase);
     set_op(l, op);
-    bool issues = e->kind->ahead && l->lane != MGPU_HOST, traced = is_traced(l) && !issues;
+    bool issues = e->kind->async && l->lane != MGPU_HOST, traced = is_traced(l) && !issues;
     for (int k = 0; k < count; k++)
         for (int i = 0; i < p->ops[order[k]].wait_count; i++)
             wait_and_trace(l, &p->ops[order[k]].waits[i], p, traced);
@@ -465,7 +465,7 @@ void mgpu_execute(Lane *l, const mgpu_phase *phase, const int *order, int count)
     }
     double ended = clocked ? mgpu_seconds() : 0;
     if (clocked)
-        note_copy(l, phase, order[0], ended - began);
+        add_copy_time(l, phase, order[0], ended - began);
     if (clocked && traced)
         add_span(l, 0, SPAN_OP, op, began, ended);
     if (issues)
@@ -478,7 +478,7 @@ void mgpu_execute(Lane *l, const mgpu_phase *phase, const int *order, int count)
 }
 
 /* Executes the delayed operations of the previous step, which was of another phase. */
-static void settle(Lane *l, const mgpu_phase *before)
+static void settle(LaneThread *l, const mgpu_phase *before)
 {
     const LaneTable *t = lanes_of(l->engine, before, l->device);
     for (int i = t->begin[l->lane]; i < t->begin[l->lane + 1]; i++)
@@ -486,7 +486,7 @@ static void settle(Lane *l, const mgpu_phase *before)
             mgpu_execute(l, before, &t->order[i], 1);
 }
 
-void mgpu_prepare_phase(Lane *l, const mgpu_phase *phase)
+void mgpu_prepare_phase(LaneThread *l, const mgpu_phase *phase)
 {
     Engine *e = l->engine;
     const mgpu_device_phase *p = &phase->devices[l->device];
@@ -512,15 +512,15 @@ void mgpu_prepare_phase(Lane *l, const mgpu_phase *phase)
     t->library[l->device] = library;
 }
 
-static void run_step(Lane *l)
+static void run_step(LaneThread *l)
 {
     Engine *e = l->engine;
     int64_t number = l->number;
     Work *work = work_of(e, number);
     const mgpu_phase *phase = work->phase, *before = phase_of(e, number - 1);
     bool changed = phase != before, pending = changed && before && l->lane == MGPU_HOST;
-    for (int other = 0; changed && mgpu_lane_meets(l->lane) && other < MGPU_LANES; other++)
-        if (other != l->lane && mgpu_lane_meets(other))
+    for (int other = 0; changed && mgpu_lane_synchronizes(l->lane) && other < MGPU_LANES; other++)
+        if (other != l->lane && mgpu_lane_synchronizes(other))
             wait_here(l, other, &lane_of(e, l->device, other)->progress, finished(number - 1));
     if (phase && l->lane == MGPU_COMP && !e->phases[phase - e->plan->phases].library[l->device])
         mgpu_prepare_phase(l, phase);
@@ -534,17 +534,17 @@ static void run_step(Lane *l)
                 settle(l, before);
                 pending = false;
             }
-            tell(e, &l->progress, (number << PLACE_BITS) + (i + count - t->begin[l->lane]));
+            publish(e, &l->progress, (number << PLACE_BITS) + (i + count - t->begin[l->lane]));
         }
     }
     if (pending)
         settle(l, before);
 }
 
-static void finish_step(Lane *l)
+static void finish_step(LaneThread *l)
 {
     Work *work = work_of(l->engine, l->number);
-    if (mgpu_lane_meets(l->lane)) {
+    if (mgpu_lane_synchronizes(l->lane)) {
         if (l->lane == MGPU_COMP)
             add_seconds(&times_of(l)->computing, mgpu_seconds() - l->began - l->waited);
         atomic_store(&work->finished_at, mgpu_seconds());
@@ -552,27 +552,27 @@ static void finish_step(Lane *l)
     }
     if (l->lane == MGPU_COMP && l->number == SETTLED)
         l->engine->kind->settled(l->engine->devices[l->device]);
-    tell(l->engine, &l->progress, finished(l->number));
+    publish(l->engine, &l->progress, finished(l->number));
 }
 
 /* several host devices */
-static bool share_cores(const Engine *e) { return !e->kind->ahead && e->plan->devices > 1; }
+static bool must_share_cores(const Engine *e) { return !e->kind->async && e->plan->devices > 1; }
 
 void *mgpu_drive_lane(void *argument)
 {
-    Lane *l = argument;
+    LaneThread *l = argument;
     static const char *const NAME[MGPU_LANES] = MGPU_LANE_NAMES;
     char name[16];
     snprintf(name, sizeof name, "d%d.%s", l->device % 100000, NAME[l->lane]);
     pthread_setname_np(pthread_self(), name);
     if (CPU_COUNT(&l->cores))
         pthread_setaffinity_np(pthread_self(), sizeof l->cores, &l->cores); /* may fail without harm */
-    if (l->lane != MGPU_HOST && share_cores(l->engine))
-        mgpu_take_turns(l->lane == MGPU_COMP);
+    if (l->lane != MGPU_HOST && must_share_cores(l->engine))
+        mgpu_set_priority(l->lane == MGPU_COMP);
     CrashGuard *guard = mgpu_guard_begin(say_crash, l);
     for (l->number = 1;; l->number++) {
         set_doing(l, DOING_REST, 0);
-        hear(l->engine, &l->engine->posted, l->number);
+        wait_for_counter(l->engine, &l->engine->posted, l->number);
         set_doing(l, DOING_WORK, 0);
         if (atomic_load(&l->engine->closing))
             break;
@@ -587,20 +587,20 @@ void *mgpu_drive_lane(void *argument)
 
 void mgpu_enter_worker(void *context, int thread)
 {
-    Lane *l = context;
+    LaneThread *l = context;
     Worker *w = &l->workers[thread];
     char name[16];
     snprintf(name, sizeof name, "d%d.comp%d", l->device % 10000, thread % 1000);
     pthread_setname_np(pthread_self(), name);
-    if (share_cores(l->engine))
-        mgpu_take_turns(true);
+    if (must_share_cores(l->engine))
+        mgpu_set_priority(true);
     *w = (Worker){.lane = l, .thread = thread};
     w->guard = mgpu_guard_begin(say_crash_of_worker, w);
 }
 
 void mgpu_leave_worker(void *context, int thread)
 {
-    const Lane *l = context;
+    const LaneThread *l = context;
     mgpu_guard_end(l->workers[thread].guard);
 }
 

@@ -19,12 +19,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { SPINS_ALONE = 5000, SPINS_SHARED = 50, LOOK = 1000 /* spins between two looks at the CPU time: 50 to 100 us */ };
+enum { SPINS_EXCLUSIVE = 5000, SPINS_SHARED = 50, CHECK_SPINS = 1000 /* spins between two looks at the CPU time: 50 to 100 us */ };
 /* How long a thread stays on another's core: twice as long as before if it is moved again soon after its return. So a program
  * that runs only for a moment costs little, and the scheduler has time to arrange programs that go on. */
 static const double FIRST_STAY_S = 2e-3, LONGEST_STAY_S = 0.2, SOON = 10 /* times the last stay */;
 
-typedef struct Member {
+typedef struct PoolMember {
     Counter arrived;          /* barriers and rounds that this thread has reached */
     ThreadPool *pool;
     int number, core;         /* core: -1: not pinned */
@@ -33,10 +33,10 @@ typedef struct Member {
     clockid_t clock;          /* of its CPU time; thread 0 sets it and `self` in the first run */
     double moved, returned;   /* seconds: when it noticed that it was moved (0: it is on its own core); when it returned */
     double stay;              /* seconds to stay away */
-    _Atomic(struct Member *) on_core_of; /* the thread whose core it was moved to; NULL: it is on its own */
+    _Atomic(struct PoolMember *) on_core_of; /* the thread whose core it was moved to; NULL: it is on its own */
     _Atomic int moved_here;   /* threads that were moved to its core */
     _Atomic bool busy;        /* it executes a part of a run */
-} Member;
+} PoolMember;
 
 struct ThreadPool {
     Counter round, released;  /* runs announced; barriers that all threads have reached */
@@ -45,10 +45,10 @@ struct ThreadPool {
     void *context;
     bool closing;
     int64_t rounds;           /* runs executed */
-    Member *members;
+    PoolMember *members;
 };
 
-static void keep_on(pthread_t thread, int core)
+static void pin_to(pthread_t thread, int core)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -56,7 +56,7 @@ static void keep_on(pthread_t thread, int core)
     pthread_setaffinity_np(thread, sizeof set, &set); /* may fail without harm */
 }
 
-static double cpu_seconds(const Member *m)
+static double cpu_seconds(const PoolMember *m)
 {
     struct timespec time = {0, 0};
     clock_gettime(m->clock, &time);
@@ -64,19 +64,19 @@ static double cpu_seconds(const Member *m)
 }
 
 /* Moves `late` to the core of `waiting`, which is about to sleep. */
-static void move_to_core_of(Member *waiting, Member *late)
+static void move_to_core_of(PoolMember *waiting, PoolMember *late)
 {
-    Member *nobody = NULL;
+    PoolMember *nobody = NULL;
     if (atomic_load(&waiting->on_core_of) || !atomic_compare_exchange_strong(&late->on_core_of, &nobody, waiting))
         return;
     atomic_fetch_add(&waiting->moved_here, 1);
-    keep_on(late->self, waiting->core);
+    pin_to(late->self, waiting->core);
 }
 
 /* Called between two parts of work: a moved thread returns to its own core after its stay. */
-static void return_to_own_core(Member *m)
+static void return_to_own_core(PoolMember *m)
 {
-    Member *other = atomic_load(&m->on_core_of);
+    PoolMember *other = atomic_load(&m->on_core_of);
     if (!other)
         return;
     double now = mgpu_seconds();
@@ -89,43 +89,43 @@ static void return_to_own_core(Member *m)
         return;
     m->moved = 0;
     m->returned = now;
-    keep_on(m->self, m->core);
+    pin_to(m->self, m->core);
     atomic_fetch_sub(&other->moved_here, 1);
     atomic_store(&m->on_core_of, NULL);
 }
 
-static bool shares_core(const Member *m)
+static bool has_guest(const PoolMember *m)
 {
     return atomic_load(&m->moved_here) > 0 || atomic_load(&m->on_core_of);
 }
 
 /* late: the thread that is waited for; worker threads wait for thread 0 */
-static void wait_for(Member *m, Counter *c, int64_t at_least, Member *late)
+static void wait_for(PoolMember *m, Counter *c, int64_t at_least, PoolMember *late)
 {
     bool spins = m->pool->plan.spin, looks = spins && m->core >= 0;
     double before = -1;
-    for (int i = 0; looks && i < SPINS_ALONE / LOOK && !shares_core(m); i++) {
-        if (mgpu_counter_spin(c, at_least, LOOK))
+    for (int i = 0; looks && i < SPINS_EXCLUSIVE / CHECK_SPINS && !has_guest(m); i++) {
+        if (mgpu_counter_spin(c, at_least, CHECK_SPINS))
             return;
         double now = atomic_load(&late->busy) ? cpu_seconds(late) : -1;
         if (now >= 0 && now <= before)
             move_to_core_of(m, late);
         before = now;
     }
-    mgpu_counter_wait_spinning(c, at_least, looks || shares_core(m) ? 0 : spins ? SPINS_ALONE : SPINS_SHARED);
+    mgpu_counter_wait_spinning(c, at_least, looks || has_guest(m) ? 0 : spins ? SPINS_EXCLUSIVE : SPINS_SHARED);
 }
 
 /* Called by the thread itself. */
-static void begin(Member *m)
+static void begin(PoolMember *m)
 {
     m->self = pthread_self();
     if (pthread_getcpuclockid(m->self, &m->clock) != 0)
         m->clock = CLOCK_THREAD_CPUTIME_ID; /* the CPU time of the caller, which never stands still */
     if (m->core >= 0)
-        keep_on(m->self, m->core);
+        pin_to(m->self, m->core);
 }
 
-static void do_share(Member *m)
+static void run_part(PoolMember *m)
 {
     ThreadPool *t = m->pool;
     return_to_own_core(m);
@@ -136,7 +136,7 @@ static void do_share(Member *m)
 
 static void *serve(void *argument)
 {
-    Member *m = argument;
+    PoolMember *m = argument;
     ThreadPool *t = m->pool;
     begin(m);
     if (t->plan.enter)
@@ -145,7 +145,7 @@ static void *serve(void *argument)
         wait_for(m, &t->round, round, &t->members[0]);
         if (t->closing)
             break;
-        do_share(m);
+        run_part(m);
         mgpu_counter_set(&m->arrived, ++m->count); /* before the next round there is nothing to wait for */
     }
     if (t->plan.leave)
@@ -156,7 +156,7 @@ static void *serve(void *argument)
 ThreadPool *mgpu_pool_open(const PoolPlan *plan)
 {
     ThreadPool *t = mgpu_allocate_aligned(_Alignof(ThreadPool), sizeof *t);
-    Member *members = mgpu_allocate_aligned(_Alignof(Member), (size_t)plan->threads * sizeof *members);
+    PoolMember *members = mgpu_allocate_aligned(_Alignof(PoolMember), (size_t)plan->threads * sizeof *members);
     t->plan = *plan;
     t->plan.cores = NULL; /* belongs to the caller */
     t->members = members;
@@ -195,7 +195,7 @@ static void gather(ThreadPool *t)
 
 void mgpu_pool_barrier(ThreadPool *t, int thread)
 {
-    Member *m = &t->members[thread];
+    PoolMember *m = &t->members[thread];
     atomic_store(&m->busy, false);
     if (thread == 0) {
         gather(t);
@@ -216,6 +216,6 @@ void mgpu_pool_run(ThreadPool *t, void (*work)(void *context, int thread), void 
         begin(&t->members[0]);
     if (t->plan.threads > 1)
         mgpu_counter_set(&t->round, t->rounds);
-    do_share(&t->members[0]);
+    run_part(&t->members[0]);
     gather(t);
 }

@@ -9,7 +9,7 @@
 /* Where the lanes of an engine are: at an operation, on which they work or in which they wait for other processes, or at none
  * (AFTER a step). */
 typedef enum Whereabouts { WHERE_AFTER, WHERE_WAITS, WHERE_WORKS } Whereabouts;
-typedef Whereabouts Where(const void *engine, char *text, size_t room);
+typedef Whereabouts Where(const void *engine, char *text, size_t capacity);
 
 typedef struct mgpu_processes Processes;
 struct mgpu_processes {
@@ -31,9 +31,9 @@ struct mgpu_processes {
     void (*watch)(Processes *, Where *, const void *engine);
     /* Writes which process has not been heard from for a while ("rank 1 on b has said nothing ..."), or, with `busy`, which one
      * works while the others wait. Returns false if this process knows of none. */
-    bool (*suspect)(const Processes *, bool busy, char *text, size_t room);
+    bool (*find_culprit)(const Processes *, bool busy, char *text, size_t capacity);
     /* Writes what this process waits for, and returns whether it waits for others; the function is NULL if that is not known. */
-    bool (*waits)(const Processes *, char *text, size_t room);
+    bool (*waits)(const Processes *, char *text, size_t capacity);
     void (*close)(Processes *);
 };
 
@@ -46,30 +46,30 @@ static inline int mgpu_first_device(const Processes *p, int devices, int rank)
 }
 
 typedef struct DeviceSpan { int first, end; } DeviceSpan;
-static inline DeviceSpan mgpu_own_devices(const Processes *p, int devices)
+static inline DeviceSpan mgpu_local_devices(const Processes *p, int devices)
 {
     int rank = p ? p->rank : 0;
     return (DeviceSpan){mgpu_first_device(p, devices, rank), mgpu_first_device(p, devices, rank + 1)};
 }
 
 /* Returns the range that a rank's devices have of `count` elements, which are divided evenly among all devices. */
-static inline mgpu_stretch mgpu_part_of_rank(const Processes *p, int devices, int64_t count, int rank)
+static inline mgpu_range mgpu_part_of_rank(const Processes *p, int devices, int64_t count, int rank)
 {
-    return (mgpu_stretch){mgpu_even_part(count, devices, mgpu_first_device(p, devices, rank)),
+    return (mgpu_range){mgpu_even_part(count, devices, mgpu_first_device(p, devices, rank)),
                           mgpu_even_part(count, devices, mgpu_first_device(p, devices, rank + 1))};
 }
 
-static inline mgpu_stretch mgpu_overlap(mgpu_stretch a, mgpu_stretch b) /* empty: end == begin */
+static inline mgpu_range mgpu_overlap(mgpu_range a, mgpu_range b) /* empty: end == begin */
 {
     int64_t begin = a.begin > b.begin ? a.begin : b.begin, end = a.end < b.end ? a.end : b.end;
-    return (mgpu_stretch){begin, end > begin ? end : begin};
+    return (mgpu_range){begin, end > begin ? end : begin};
 }
 
 /* Returns the samples of a micro-batch that a rank's devices have. */
-static inline mgpu_stretch mgpu_samples_of(const Processes *p, const mgpu_plan *plan, int rank)
+static inline mgpu_range mgpu_samples_of(const Processes *p, const mgpu_plan *plan, int rank)
 {
     int first = mgpu_first_device(p, plan->devices, rank), end = mgpu_first_device(p, plan->devices, rank + 1);
-    return (mgpu_stretch){plan->device[first].shard.first, end < plan->devices ? plan->device[end].shard.first : plan->micro};
+    return (mgpu_range){plan->device[first].shard.first, end < plan->devices ? plan->device[end].shard.first : plan->micro};
 }
 
 /* All-gather `bytes` of each process, and of each device. */
@@ -94,7 +94,7 @@ static inline void mgpu_gather_devices(Processes *p, void *all, int64_t bytes, i
  * equal thread counts. */
 static inline int mgpu_threads_each(Processes *p, const mgpu_plan *plan, int threads)
 {
-    DeviceSpan own = mgpu_own_devices(p, plan->devices);
+    DeviceSpan own = mgpu_local_devices(p, plan->devices);
     int all[mgpu_ranks(p)], least = threads / (own.end - own.first);
     all[mgpu_rank(p)] = least;
     if (p)

@@ -26,12 +26,12 @@ struct Profile {
     bool predicts;               /* the plan has predictions */
 };
 
-typedef struct Row {
+typedef struct ProfileRow {
     const mgpu_phase *phase;
     const mgpu_op *op;
     int device;
     double seconds, predicted, flops, bytes; /* seconds: per step; flops, bytes: per call */
-} Row;
+} ProfileRow;
 
 Profile *mgpu_profile_begin(const mgpu_program *program, const mgpu_plan *plan, int64_t steps)
 {
@@ -121,7 +121,7 @@ static void pack_devices(Profile *p, DeviceSpan devices, double *rows, bool in)
 
 void mgpu_profile_gather(Profile *p, Processes *processes)
 {
-    DeviceSpan own = mgpu_own_devices(processes, p->plan->devices), others = {own.end, p->plan->devices};
+    DeviceSpan own = mgpu_local_devices(processes, p->plan->devices), others = {own.end, p->plan->devices};
     int64_t at[processes->count + 1], row = (2 + p->most) * (int64_t)sizeof(double);
     places_of(p, processes, at);
     for (int r = 0; r <= processes->count; r++)
@@ -154,24 +154,24 @@ static double bytes_of(const mgpu_device_phase *p, const mgpu_op *op)
     return bytes;
 }
 
-static const char *does(const Profile *p, const Row *r)
+static const char *does(const Profile *p, const ProfileRow *r)
 {
     static const char *const VERB[] = {"", "read", "upload", "", "report", "fetch"};
     if (r->op->verb == MGPU_CALL)
         return mgpu_kernel_name(p->program, r->op->target);
-    return r->op->verb == MGPU_TRANSFER ? mgpu_transfer_row(r->phase->collectives[r->op->target].parties.transfer)->kind : VERB[r->op->verb];
+    return r->op->verb == MGPU_TRANSFER ? mgpu_transfer_row(r->phase->collectives[r->op->target].participants.transfer)->kind : VERB[r->op->verb];
 }
 
 /* Writes "M x N x K" of a matmul, or "B of M x N x K" with batch axes. */
-static void matmul_text(const mgpu_contraction *c, int64_t samples, char *text, size_t room)
+static void matmul_text(const mgpu_contraction *c, int64_t samples, char *text, size_t capacity)
 {
     const int axes[] = {c->batch, c->m, c->n, c->k};
     double extent[4] = {1, 1, 1, 1};
     for (int list = 0, i = 0; list < 4; list++)
         for (int end = i + axes[list]; i < end; i++)
             extent[list] *= (double)(c->axis[i].extent == MGPU_SAMPLES ? samples : c->axis[i].extent);
-    int length = extent[0] > 1 ? snprintf(text, room, "%.0f of ", extent[0]) : 0;
-    snprintf(text + length, room - (size_t)length, "%s%.0f x %.0f x %.0f", c->windows ? "conv " : "", extent[1], extent[2],
+    int length = extent[0] > 1 ? snprintf(text, capacity, "%.0f of ", extent[0]) : 0;
+    snprintf(text + length, capacity - (size_t)length, "%s%.0f x %.0f x %.0f", c->windows ? "conv " : "", extent[1], extent[2],
              extent[3]);
 }
 
@@ -184,28 +184,28 @@ static const mgpu_contraction *matmul_of(const Profile *p, const mgpu_op *op)
 
 static int compare(const void *a, const void *b)
 {
-    const Row *x = a, *y = b;
+    const ProfileRow *x = a, *y = b;
     if (x->seconds != y->seconds)
         return x->seconds < y->seconds ? 1 : -1;
     return x->op < y->op ? -1 : x->op > y->op;
 }
 
 /* Phases of micro-batches run more than once per step. */
-static double times_per_step(const Profile *p, const Row *r)
+static double times_per_step(const Profile *p, const ProfileRow *r)
 {
     return r->phase->kind == MGPU_PHASE_PROLOGUE ? (double)p->program->accumulate
            : r->phase->kind == MGPU_PHASE_ACCUMULATE ? (double)(p->program->accumulate - 1) : 1;
 }
 
 /* Returns operations that took time, the longest first. The caller frees them. */
-static Row *rows_of(const Profile *p, int64_t steps, int *count)
+static ProfileRow *rows_of(const Profile *p, int64_t steps, int *count)
 {
     int most = 0;
     *count = 0;
     for (int k = 0; k < p->plan->phase_count; k++)
         for (int d = 0; d < p->plan->devices; d++)
             most += p->plan->phases[k].devices[d].op_count;
-    Row *rows = mgpu_allocate((size_t)most, sizeof *rows);
+    ProfileRow *rows = mgpu_allocate((size_t)most, sizeof *rows);
     for (int k = 0; k < p->plan->phase_count; k++)
         for (int d = 0; d < p->plan->devices; d++) {
             const mgpu_device_phase *phase = &p->plan->phases[k].devices[d];
@@ -213,8 +213,8 @@ static Row *rows_of(const Profile *p, int64_t steps, int *count)
                 const mgpu_op *op = &phase->ops[i];
                 if (p->spent[k][d][i].sum <= 0)
                     continue;
-                Row *r = &rows[(*count)++];
-                *r = (Row){&p->plan->phases[k], op, d, p->spent[k][d][i].sum / (double)steps, 0, 0, bytes_of(phase, op)};
+                ProfileRow *r = &rows[(*count)++];
+                *r = (ProfileRow){&p->plan->phases[k], op, d, p->spent[k][d][i].sum / (double)steps, 0, 0, bytes_of(phase, op)};
                 r->predicted = p->spent[k][d][i].predicted * times_per_step(p, r);
                 const mgpu_contraction *c = matmul_of(p, op);
                 r->flops = c ? flops_of(c, p->plan->device[d].shard.capacity) : 0;
@@ -224,17 +224,17 @@ static Row *rows_of(const Profile *p, int64_t steps, int *count)
     return rows;
 }
 
-static double rate(const Profile *p, const Row *r, double amount)
+static double rate(const Profile *p, const ProfileRow *r, double amount)
 {
     return amount * times_per_step(p, r) / r->seconds * 1e-9;
 }
 
 /* ---- lines of the model */
-typedef struct Source { char *text; char **lines; int count; } Source;
+typedef struct ModelLines { char *text; char **lines; int count; } ModelLines;
 
-static Source read_source(const char *path)
+static ModelLines read_source(const char *path)
 {
-    Source s = {0};
+    ModelLines s = {0};
     FILE *f = fopen(path, "re");
     long bytes = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
     if (bytes >= 0 && fseek(f, 0, SEEK_SET) == 0) {
@@ -256,7 +256,7 @@ static Source read_source(const char *path)
     return s;
 }
 
-static const char *line_text(const Source *s, int line)
+static const char *line_text(const ModelLines *s, int line)
 {
     return line >= 1 && line <= s->count ? s->lines[line - 1] : "";
 }
@@ -264,15 +264,15 @@ static const char *line_text(const Source *s, int line)
 /* Returns the bytes of the whole characters that fit into a row. */
 static int beginning(const char *line)
 {
-    enum { ROOM = 60 };
+    enum { TEXT_BYTES = 60 };
     size_t length = strlen(line);
-    if (length > ROOM)
-        for (length = ROOM; length > 0 && ((unsigned char)line[length] & 0xc0) == 0x80;)
+    if (length > TEXT_BYTES)
+        for (length = TEXT_BYTES; length > 0 && ((unsigned char)line[length] & 0xc0) == 0x80;)
             length--;
     return (int)length;
 }
 
-static double lane_seconds(const Row *rows, int count, int device, int lane)
+static double lane_seconds(const ProfileRow *rows, int count, int device, int lane)
 {
     double sum = 0;
     for (int i = 0; i < count; i++)
@@ -282,13 +282,13 @@ static double lane_seconds(const Row *rows, int count, int device, int lane)
 }
 
 enum { MATMUL_WIDTH = 24 };
-typedef struct TableStyle { const Source *source; double step_s; int operation_width, kernel_width; FILE *f; } TableStyle;
+typedef struct TableStyle { const ModelLines *source; double step_s; int operation_width, kernel_width; FILE *f; } TableStyle;
 
 static char *name_of(int device, const mgpu_op *op) { return mgpu_format("d%d.%s", device, op->id); }
 
 static int wider(int width, const char *text) { return (int)strlen(text) > width ? (int)strlen(text) : width; }
 
-static void print_row(const Profile *p, const Row *r, const TableStyle *l)
+static void print_row(const Profile *p, const ProfileRow *r, const TableStyle *l)
 {
     char flops[16] = "", bytes[16] = "", matmul[100] = "", predicted[16] = "";
     if (matmul_of(p, r->op))
@@ -308,7 +308,7 @@ static void print_row(const Profile *p, const Row *r, const TableStyle *l)
     free(id);
 }
 
-static void print_matmul(const Profile *p, const Row *rows, int count, FILE *f)
+static void print_matmul(const Profile *p, const ProfileRow *rows, int count, FILE *f)
 {
     double seconds = 0, flops = 0;
     for (int i = 0; i < count; i++)
@@ -325,8 +325,8 @@ void mgpu_profile_print(const Profile *p, FILE *f, int64_t steps, double seconds
 {
     static const char *const NAME[MGPU_LANES] = MGPU_LANE_NAMES;
     int count;
-    Row *rows = rows_of(p, steps, &count);
-    Source source = read_source(p->program->model_file);
+    ProfileRow *rows = rows_of(p, steps, &count);
+    ModelLines source = read_source(p->program->model_file);
     TableStyle l = {&source, seconds / (double)steps, (int)strlen("operation"), (int)strlen("kernel"), f};
     for (int i = 0; i < count; i++) {
         char *id = name_of(rows[i].device, rows[i].op);
@@ -355,13 +355,13 @@ void mgpu_profile_print(const Profile *p, FILE *f, int64_t steps, double seconds
 void mgpu_profile_print_json(const Profile *p, FILE *f, int64_t steps, double seconds)
 {
     int count;
-    Row *rows = rows_of(p, steps, &count);
+    ProfileRow *rows = rows_of(p, steps, &count);
     fprintf(f, "\"profiled_step_ms\": %.4f, \"comp_ms\": [", 1e3 * seconds / (double)steps);
     for (int d = 0; d < p->plan->devices; d++)
         fprintf(f, "%s%.4f", d ? ", " : "", 1e3 * lane_seconds(rows, count, d, MGPU_COMP));
     fputs("], \"operations\": [", f);
     for (int i = 0; i < count; i++) {
-        const Row *r = &rows[i];
+        const ProfileRow *r = &rows[i];
         char *id = name_of(r->device, r->op);
         fprintf(f, "%s{\"phase\": \"%s\", \"operation\": ", i ? ", " : "", r->phase->name);
         mgpu_json_write_text(f, id);
@@ -399,7 +399,7 @@ static void write_operation(const Profile *p, FILE *f, int phase, int device, in
         fprintf(f, "\"kernel\":\"%016" PRIx64 "\",\"name\":\"%s\",", p->program->kernel_digests[o->target], mgpu_kernel_name(p->program, o->target));
     if (o->verb == MGPU_TRANSFER) {
         const mgpu_collective *c = &p->plan->phases[phase].collectives[o->target];
-        fprintf(f, "\"kind\":\"%s\",\"bytes\":%lld,", mgpu_transfer_row(c->parties.transfer)->kind, (long long)(c->count * mgpu_dtype_bytes(c->dtype)));
+        fprintf(f, "\"kind\":\"%s\",\"bytes\":%lld,", mgpu_transfer_row(c->participants.transfer)->kind, (long long)(c->count * mgpu_dtype_bytes(c->dtype)));
     }
     fprintf(f, "\"samples\":%lld,\"us\":%.4f}", (long long)p->plan->device[device].shard.capacity, 1e6 * median(&p->spent[phase][device][op]));
 }

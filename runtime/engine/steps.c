@@ -65,7 +65,7 @@ bool mgpu_post(const Feed *f, int kind, const Batch *batch, int64_t micro)
 {
     if (!mgpu_engine_phase(f->engine, kind, false))
         return false;
-    mgpu_engine_turn_to(f->engine, kind);
+    mgpu_engine_change_kind(f->engine, kind);
     Work *work = mgpu_engine_next(f->engine);
     int64_t begin = micro * f->plan->micro, count = smaller(at_least_0(batch->samples - begin), f->plan->micro);
     work->set = batch->set;
@@ -100,12 +100,12 @@ void mgpu_post_step(const Feed *f, const Batch *batch)
     mgpu_post(f, MGPU_PHASE_TRAIN, batch, last);
 }
 
-bool mgpu_post_alone(const Feed *f, int kind, int64_t applied, int64_t epoch)
+bool mgpu_post_without_samples(const Feed *f, int kind, int64_t applied, int64_t epoch)
 {
     const mgpu_phase *phase = mgpu_engine_phase(f->engine, kind, false);
     if (!phase)
         return false;
-    mgpu_engine_turn_to(f->engine, kind);
+    mgpu_engine_change_kind(f->engine, kind);
     Work *work = mgpu_engine_next(f->engine);
     Batch batch = {.applied = applied, .epoch = epoch};
     work->phase = phase;

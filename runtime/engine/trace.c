@@ -1,11 +1,11 @@
 /* trace.c: writes recorded spans of some steps as a timeline (runtime/base/trace.h).
  *
- * Each thread has its own log. Recording begins MGPU_AHEAD steps before the first step and ends as many after the last one, since
- * lanes work on different steps at the same time. What is written happened between the end of the step before the first one and
- * the end of the last one. An arrow goes from the last span of an operation to the first span of an operation on another lane
- * that waits for it. */
+ * Each thread has its own log. Recording begins MGPU_STEPS_IN_FLIGHT steps before the first step and ends as many after the last
+ * one, since lanes work on different steps at the same time. What is written happened between the end of the step before the
+ * first one and the end of the last one. An arrow goes from the last span of an operation to the first span of an operation on
+ * another lane that waits for it. */
 #include "runtime/base/base.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 #include "runtime/engine/trace.h"
 
 #include <stdlib.h>
@@ -45,11 +45,11 @@ void mgpu_trace_close(Trace *t)
 bool mgpu_trace_post(Trace *t, int64_t step)
 {
     if (t)
-        t->on = step >= t->first - MGPU_AHEAD && step <= t->last + MGPU_AHEAD;
+        t->on = step >= t->first - MGPU_STEPS_IN_FLIGHT && step <= t->last + MGPU_STEPS_IN_FLIGHT;
     return t && t->on;
 }
 
-bool mgpu_trace_over(const Trace *t, int64_t step) { return t && step >= t->last + MGPU_AHEAD; }
+bool mgpu_trace_over(const Trace *t, int64_t step) { return t && step >= t->last + MGPU_STEPS_IN_FLIGHT; }
 
 SpanLog *mgpu_trace_log(Trace *t, int device, int track)
 {
@@ -85,7 +85,7 @@ void mgpu_trace_set(Dataset *set, Trace *t)
     SpanLog **logs = t && count ? mgpu_allocate((size_t)count, sizeof *logs) : NULL;
     for (int i = 0; logs && i < count; i++)
         logs[i] = mgpu_trace_log(t, TRACE_PROGRAM, TRACK_DECODERS + (strcmp(set->name, "train") == 0 ? 0 : count) + i);
-    free(mgpu_note_decoding(set, logs));
+    free(mgpu_log_decoding(set, logs));
 }
 
 /* ---- writing */
@@ -116,7 +116,7 @@ static const Span *next_op(const Trace *t, const TraceTrack *track, int64_t *at)
     return NULL;
 }
 
-static double beside(const Span *a, const Span *b)
+static double overlap(const Span *a, const Span *b)
 {
     double begin = a->begin > b->begin ? a->begin : b->begin, end = a->end < b->end ? a->end : b->end;
     return end > begin ? end - begin : 0;
@@ -133,7 +133,7 @@ static void add_transfers(const Trace *t, const TraceTrack *lane, const TraceTra
             call = next_op(t, comp, &call_at);
         int64_t more_at = call_at;
         for (const Span *c = call; c && c->begin < s->end; c = next_op(t, comp, &more_at))
-            sum->beside += beside(s, c);
+            sum->overlapped += overlap(s, c);
     }
 }
 
@@ -151,7 +151,7 @@ TracedTransfers mgpu_traced_transfers(const Trace *t)
                 add_transfers(t, &t->tracks[k], comp, &sum);
     }
     double each = devices && t->steps ? 1 / ((double)devices * (double)t->steps) : 0;
-    return (TracedTransfers){sum.all * each, sum.beside * each};
+    return (TracedTransfers){sum.all * each, sum.overlapped * each};
 }
 
 static double us_of(const Writer *w, const TraceTrack *track, double when)
@@ -159,15 +159,15 @@ static double us_of(const Writer *w, const TraceTrack *track, double when)
     return 1e6 * (when - (has_own_clock(w->trace, track) ? w->virtual_begin : w->trace->begin));
 }
 
-static void name_of_op(const mgpu_phase *phase, const mgpu_op *op, char *name, size_t room)
+static void name_of_op(const mgpu_phase *phase, const mgpu_op *op, char *name, size_t capacity)
 {
     static const char *const VERB[] = {"", "read", "upload", "", "report", "fetch"};
     if (op->verb == MGPU_CALL)
-        snprintf(name, room, "%s", op->id);
+        snprintf(name, capacity, "%s", op->id);
     else if (op->verb == MGPU_TRANSFER)
-        snprintf(name, room, "%s %s", mgpu_transfer_row(phase->collectives[op->target].parties.transfer)->kind, phase->collectives[op->target].name);
+        snprintf(name, capacity, "%s %s", mgpu_transfer_row(phase->collectives[op->target].participants.transfer)->kind, phase->collectives[op->target].name);
     else
-        snprintf(name, room, "%s", VERB[op->verb]);
+        snprintf(name, capacity, "%s", VERB[op->verb]);
 }
 
 static double bytes_of(const mgpu_op *op)
@@ -180,12 +180,12 @@ static double bytes_of(const mgpu_op *op)
 }
 
 /* Writes the name that schedules use, without the _2 of kernels that differ only in the paths of their random numbers. */
-static void name_of_kernel(const mgpu_program *p, int kernel, char *name, size_t room)
+static void name_of_kernel(const mgpu_program *p, int kernel, char *name, size_t capacity)
 {
     if (p->kernel_digests)
-        snprintf(name, room, "k%06x", (unsigned)(p->kernel_digests[kernel] >> 40));
+        snprintf(name, capacity, "k%06x", (unsigned)(p->kernel_digests[kernel] >> 40));
     else
-        snprintf(name, room, "%s", mgpu_kernel_name(p, kernel));
+        snprintf(name, capacity, "%s", mgpu_kernel_name(p, kernel));
 }
 
 static void write_op(const Writer *w, const TraceTrack *track, const Span *s)
@@ -195,7 +195,7 @@ static void write_op(const Writer *w, const TraceTrack *track, const Span *s)
     const mgpu_device_phase *p = &phase->devices[track->device];
     const mgpu_op *op = &p->ops[s->op];
     char name[400], kernel[64] = "", *id = mgpu_format("d%d.%s", track->device, op->id);
-    int length = s->kind == SPAN_OP ? 0 : snprintf(name, sizeof name, "wait for %s", s->kind == SPAN_MEET ? "other devices: " : "");
+    int length = s->kind == SPAN_OP ? 0 : snprintf(name, sizeof name, "wait for %s", s->kind == SPAN_BARRIER ? "other devices: " : "");
     name_of_op(phase, op, name + length, sizeof name - (size_t)length);
     bool does = s->kind == SPAN_OP;
     if (does && op->verb == MGPU_CALL)

@@ -18,7 +18,7 @@ void mgpu_trace_text(Trace *, int track, const char *text, double begin, double 
 void mgpu_trace_set(Dataset *, Trace *);              /* traces the set's decoders from now on; NULL: no longer */
 /* Seconds per traced step, averaged over this process's devices: transfers between devices, and the part of them that overlaps
  * with computing. */
-typedef struct TracedTransfers { double all, beside; } TracedTransfers;
+typedef struct TracedTransfers { double all, overlapped; } TracedTransfers;
 TracedTransfers mgpu_traced_transfers(const Trace *);
 /* Returns NULL, or why the file cannot be written, which the caller frees. */
 char *mgpu_trace_write(const Trace *, const char *path);

@@ -26,18 +26,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Bound {
+typedef struct BoundName {
     const char *name;
     int row;
-} Bound;
+} BoundName;
 typedef struct Comparison {
     const mgpu_program *program;
     const Family *family;
     const Names *names;
     const FamilyLine *line;
     Block block;
-    View *whole; /* for each row: the largest view that others read of it; rank 0 if none does */
-    Bound bound[32];
+    RowView *whole; /* for each row: the largest view that others read of it; rank 0 if none does */
+    BoundName bound[32];
     int bound_count;
     Computed *out;
     char differs[160]; /* the fact that differs from an earlier layer's; "" if none does */
@@ -57,7 +57,7 @@ void mgpu_add_fact(Computed *out, const char *name, const char *text, double num
         out->fact[out->fact_count++] = (FamilyFact){name, text, number};
 }
 
-static bool note(Comparison *c, const char *name, const char *text, double number)
+static bool add_fact(Comparison *c, const char *name, const char *text, double number)
 {
     Computed *out = c->out;
     for (int i = 0; i < out->fact_count; i++) {
@@ -98,7 +98,7 @@ static bool bind(Comparison *c, const char *name, int row)
     if (!at && c->bound_count == MGPU_COUNT(c->bound))
         return false;
     if (!at)
-        c->bound[c->bound_count++] = (Bound){name, row};
+        c->bound[c->bound_count++] = (BoundName){name, row};
     else
         *at = row;
     return true;
@@ -145,18 +145,18 @@ static bool has_weight(const Comparison *c, const mgpu_call *row, const char *be
     return found;
 }
 
-static bool is_table(const Comparison *c, const View *v, const Renamed *t)
+static bool is_table(const Comparison *c, const RowView *v, const Renamed *t)
 {
     return v->row >= 0 && v->first == 0 && t && is(row_at(c, v->row), "variable") &&
            has_weight(c, row_at(c, v->row), "", t, 0, 0, rows_of(t));
 }
 
 /* ---- terms */
-static bool fits(Comparison *c, const Term *, View);
+static bool fits(Comparison *c, const Term *, RowView);
 
 static bool argument(Comparison *c, const Term *t, const mgpu_call *row, const char *name)
 {
-    View v = view_of(row, name);
+    RowView v = view_of(row, name);
     return v.row >= 0 && fits(c, t, v);
 }
 
@@ -172,13 +172,13 @@ static bool fits_in_any_order(Comparison *c, const Term *t, const mgpu_call *row
 }
 
 /* True for an input of whole numbers. The first one is bound to the name. */
-static bool is_index(Comparison *c, const char *name, const View *v)
+static bool is_index(Comparison *c, const char *name, const RowView *v)
 {
     int *row = bound(c, name);
     if (!is(row_at(c, v->row), "input"))
         return false;
     if (!row && v->rank)
-        note(c, "length", NULL, (double)v->extent[0]);
+        add_fact(c, "length", NULL, (double)v->extent[0]);
     return row ? *row == v->row : bind(c, name, v->row);
 }
 
@@ -187,7 +187,7 @@ static bool fits_embed(Comparison *c, const Term *t, const mgpu_call *row)
     if (!is(row, "gather") && !is(row, "embedding"))
         return false;
     const Renamed *table = tensor_of(c, t->args[0]->word, "");
-    View from = view_of(row, "a*"), index = view_of(row, is(row, "embedding") ? "i*" : "b*");
+    RowView from = view_of(row, "a*"), index = view_of(row, is(row, "embedding") ? "i*" : "b*");
     bool found =
         is(row, "gather") ? is_table(c, &from, table) : table && has_weight(c, row, "weight", table, 0, 0, rows_of(table));
     return found && index.row >= 0 && index.first == 0 && is_index(c, t->args[1]->word, &index);
@@ -203,7 +203,7 @@ static void part_of(const Term *t, const Renamed *weight, int64_t *begin, int64_
     *begin = (k - 1) * *count;
 }
 
-static bool fits_linear(Comparison *c, const Term *t, View v, bool biased)
+static bool fits_linear(Comparison *c, const Term *t, RowView v, bool biased)
 {
     const mgpu_call *row = row_at(c, v.row);
     if (!is(row, "dense") && !is(row, "einsum"))
@@ -216,7 +216,7 @@ static bool fits_linear(Comparison *c, const Term *t, View v, bool biased)
     if (features(&v, t->count == 2) != count && features(&v, false) != count)
         return false;
     if (is(row, "einsum")) {
-        View w = view_of(row, "b*");
+        RowView w = view_of(row, "b*");
         bool product = strcmp(text_of(row, "axes"), "mk,nk->mn") == 0;
         return product && !biased && count == rows_of(weight) && v.first == 0 && is_table(c, &w, weight) &&
                argument(c, t->args[0], row, "a*");
@@ -225,12 +225,12 @@ static bool fits_linear(Comparison *c, const Term *t, View v, bool biased)
            (!biased || has_weight(c, row, "bias", bias, v.first, begin, count)) && argument(c, t->args[0], row, "x*");
 }
 
-static bool fits_unembed(Comparison *c, const Term *t, View v)
+static bool fits_unembed(Comparison *c, const Term *t, RowView v)
 {
     if (tensor_of(c, t->args[1]->word, ".weight"))
         return fits_linear(c, t, v, false);
     const mgpu_call *row = row_at(c, v.row);
-    View w = view_of(row, "b*");
+    RowView w = view_of(row, "b*");
     return is(row, "einsum") && strcmp(text_of(row, "axes"), "mk,nk->mn") == 0 &&
            is_table(c, &w, tensor_of(c, t->args[2]->word, "")) && argument(c, t->args[0], row, "a*");
 }
@@ -239,7 +239,7 @@ static bool fits_unembed(Comparison *c, const Term *t, View v)
 static bool is_number(Comparison *c, const Term *t, double v)
 {
     if (*t->word == '$')
-        return note(c, t->word + 1, NULL, v);
+        return add_fact(c, t->word + 1, NULL, v);
     return v == (strcmp(t->word, "stage") == 0 ? c->block.stage && !c->block.number ? 2 : 1 : atof(t->word));
 }
 
@@ -259,7 +259,7 @@ static bool fits_norm(Comparison *c, const Term *t, const mgpu_call *row)
 /* Matches the mask not(ids == n). */
 static bool is_padding(Comparison *c, const mgpu_call *row)
 {
-    View mask = view_of(row, "mask*"), equal = {.row = -1}, of, number;
+    RowView mask = view_of(row, "mask*"), equal = {.row = -1}, of, number;
     int *ids = bound(c, "ids");
     if (mask.row >= 0 && is(row_at(c, mask.row), "not"))
         equal = view_of(row_at(c, mask.row), "a*");
@@ -268,7 +268,7 @@ static bool is_padding(Comparison *c, const mgpu_call *row)
     of = view_of(row_at(c, equal.row), "a*");
     number = view_of(row_at(c, equal.row), "b*");
     return of.row == *ids && of.first == 0 && number.row >= 0 && is(row_at(c, number.row), "constant") &&
-           note(c, "padding", NULL, number_of(row_at(c, number.row), "value"));
+           add_fact(c, "padding", NULL, number_of(row_at(c, number.row), "value"));
 }
 
 static bool fits_attention(Comparison *c, const Term *t, const mgpu_call *row)
@@ -277,7 +277,7 @@ static bool fits_attention(Comparison *c, const Term *t, const mgpu_call *row)
     const char *how = t->args[3]->word;
     if (!is(row, "attention") || (number_of(row, "causal") == 1) != (strcmp(how, "causal") == 0))
         return false;
-    View q = view_of(row, "q*"), k = view_of(row, "k*"), v = view_of(row, "v*");
+    RowView q = view_of(row, "q*"), k = view_of(row, "k*"), v = view_of(row, "v*");
     for (int i = 0; i < 3; i++)
         if (!argument(c, t->args[i], row, ARG[i]))
             return false;
@@ -296,10 +296,10 @@ static bool fits_attention(Comparison *c, const Term *t, const mgpu_call *row)
         snprintf(c->differs, sizeof c->differs, "the family has no window");
         return false;
     }
-    if (window->count && !note(c, "window", NULL, window->items[0].number))
+    if (window->count && !add_fact(c, "window", NULL, window->items[0].number))
         return false;
-    return note(c, "heads", NULL, (double)q.extent[1]) && note(c, "groups", NULL, (double)k.extent[1]) &&
-           note(c, "width", NULL, width);
+    return add_fact(c, "heads", NULL, (double)q.extent[1]) && add_fact(c, "groups", NULL, (double)k.extent[1]) &&
+           add_fact(c, "width", NULL, width);
 }
 
 /* Returns Hugging Face's name of a library activation, or NULL if it has none. */
@@ -313,7 +313,7 @@ static const char *activation_name(const char *name, bool approximate)
 }
 
 /* Matches an activation in a row of its own or as an argument of a dense layer. word: "act", or the name of an activation. */
-static bool fits_activation(Comparison *c, const Term *t, View v)
+static bool fits_activation(Comparison *c, const Term *t, RowView v)
 {
     const mgpu_call *row = row_at(c, v.row);
     const mgpu_option *act = is(row, "dense") ? option_of(row, "act") : NULL;
@@ -327,10 +327,10 @@ static bool fits_activation(Comparison *c, const Term *t, View v)
         return false;
     bool before = c->any_activation;
     c->any_activation = act && act->count;
-    View of = option_of(row, "x*") ? view_of(row, "x*") : view_of(row, "a*");
+    RowView of = option_of(row, "x*") ? view_of(row, "x*") : view_of(row, "a*");
     bool found = act ? fits(c, t->args[0], v) : of.row >= 0 && fits(c, t->args[0], of);
     c->any_activation = before;
-    return found && (strcmp(t->word, "act") != 0 || note(c, "act", name, 0));
+    return found && (strcmp(t->word, "act") != 0 || add_fact(c, "act", name, 0));
 }
 
 static bool one_number(const mgpu_call *row, const char *name)
@@ -343,7 +343,7 @@ static bool fits_conv(Comparison *c, const Term *t, const mgpu_call *row)
 {
     const char *w = t->word;
     const Renamed *weight = tensor_of(c, t->args[1]->word, ".weight"), *bias = tensor_of(c, t->args[1]->word, ".bias");
-    View image = view_of(row, "x*");
+    RowView image = view_of(row, "x*");
     bool patches = *w == 'p', biased = *w != 'c';
     if (!is(row, "conv") || strcmp(text_of(row, "act"), "identity") != 0 || !weight || biased != (bias != NULL) ||
         (number_of(row, "bias") == 1) != biased || image.rank != 3)
@@ -361,14 +361,14 @@ static bool fits_conv(Comparison *c, const Term *t, const mgpu_call *row)
 }
 
 /* Matches what the first convolution reads. */
-static bool fits_image(Comparison *c, View v)
+static bool fits_image(Comparison *c, RowView v)
 {
     if (v.rank != 3 || v.first || !bind(c, "image", v.row))
         return false;
     c->out->image = v.row;
-    return note(c, "height", NULL, (double)v.extent[0]) && note(c, "wide", NULL, (double)v.extent[1]) &&
-           note(c, "channels", NULL, (double)v.extent[2]) &&
-           (v.extent[0] != v.extent[1] || note(c, "size", NULL, (double)v.extent[0]));
+    return add_fact(c, "height", NULL, (double)v.extent[0]) && add_fact(c, "wide", NULL, (double)v.extent[1]) &&
+           add_fact(c, "channels", NULL, (double)v.extent[2]) &&
+           (v.extent[0] != v.extent[1] || add_fact(c, "size", NULL, (double)v.extent[0]));
 }
 
 static bool fits_batchnorm(Comparison *c, const Term *t, const mgpu_call *row)
@@ -389,7 +389,7 @@ static bool fits_batchnorm(Comparison *c, const Term *t, const mgpu_call *row)
 static bool fits_pool(Comparison *c, const Term *t, const mgpu_call *row)
 {
     const mgpu_option *axes = option_of(row, "axes");
-    View of = view_of(row, "x*");
+    RowView of = view_of(row, "x*");
     bool over_places = axes && axes->count == 2 && axes->items[0].number == 0 && axes->items[1].number == 1;
     bool plain = *t->word == 'm' && t->word[1] == 'e' ? over_places && number_of(row, "keep") == 0
                                                       : number_of(row, "size") == 3 && number_of(row, "stride") == 2 &&
@@ -398,13 +398,13 @@ static bool fits_pool(Comparison *c, const Term *t, const mgpu_call *row)
 }
 
 /* The first block of a stage may have a projection that others lack. */
-static bool fits_enter(Comparison *c, const Term *t, View v)
+static bool fits_enter(Comparison *c, const Term *t, RowView v)
 {
     bool enters = !c->block.number && tensor_of(c, t->args[0]->word, ".weight");
     return fits(c, t->args[enters ? 1 : 2], v);
 }
 
-static bool fits(Comparison *c, const Term *t, View v)
+static bool fits(Comparison *c, const Term *t, RowView v)
 {
     const mgpu_call *row = row_at(c, v.row);
     const char *w = t->word;
@@ -439,7 +439,7 @@ static bool fits(Comparison *c, const Term *t, View v)
     if (strcmp(w, "attention") == 0)
         return fits_attention(c, t, row);
     if (strcmp(w, "rope") == 0)
-        return is(row, w) && argument(c, t->args[0], row, "x*") && note(c, "theta", NULL, number_of(row, "base"));
+        return is(row, w) && argument(c, t->args[0], row, "x*") && add_fact(c, "theta", NULL, number_of(row, "base"));
     if (strcmp(w, "patches") == 0 || strcmp(w, "conv") == 0 || strcmp(w, "depthwise") == 0)
         return fits_conv(c, t, row);
     if (strcmp(w, "batchnorm") == 0)
@@ -458,7 +458,7 @@ static void find_whole_rows(Comparison *c)
     c->whole = mgpu_allocate((size_t)c->program->outline_count + 1, sizeof *c->whole);
     for (int r = 0; r < c->program->outline_count; r++)
         for (int k = 0; k < row_at(c, r)->option_count; k++) {
-            View v = {.row = -1};
+            RowView v = {.row = -1};
             if (strchr(row_at(c, r)->options[k].name, '*'))
                 v = view_of(row_at(c, r), row_at(c, r)->options[k].name);
             if (v.row >= 0 && v.first == 0 && elements(&v) > (c->whole[v.row].rank ? elements(&c->whole[v.row]) : 0))
@@ -542,13 +542,13 @@ static void compare_blocks(Comparison *c, int begin, int end)
     const char *each = c->family->computes[begin].each, *second = each ? strchr(strchr(each, '*') + 1, '*') : NULL;
     int stages = second ? count_of(c, each) : 1;
     if (second)
-        note(c, "stages", NULL, stages);
+        add_fact(c, "stages", NULL, stages);
     for (int stage = 0; stage < stages && !c->out->wrong; stage++) {
         char *pattern = second ? mgpu_format("%.*s%d%s", (int)strcspn(each, "*"), each, stage, strchr(each, '*') + 1) : NULL;
         int blocks = each ? count_of(c, pattern ? pattern : each) : 1;
         free(pattern);
         if (each)
-            note(c, second && stage < MGPU_COUNT(DEPTH) ? DEPTH[stage] : "blocks", NULL, blocks);
+            add_fact(c, second && stage < MGPU_COUNT(DEPTH) ? DEPTH[stage] : "blocks", NULL, blocks);
         for (int i = 0; i < blocks; i++)
             for (int k = begin; k < end && !c->out->wrong; k++) {
                 c->block = (Block){stage, i};

@@ -4,7 +4,7 @@
 
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 #include "runtime/data/sets.h"
 #include "runtime/weights/weights.h"
 
@@ -15,7 +15,7 @@ typedef struct ExportFact {
 } ExportFact;
 typedef struct Export {
     const mgpu_program *program;
-    const Options *options;
+    const RunOptions *options;
     const char *path;   /* the file or folder to write */
     Snapshot *snapshot; /* the weights that `predict` would use */
     TensorView weights; /* the model's weights and the variables to read for them: an average replaces its variable */
@@ -40,7 +40,7 @@ struct mgpu_family_exports {                                         /* member o
 
 /* Weight i of the view, with its declared axes. */
 const mgpu_tensor *mgpu_exported_tensor(const Export *, int i);
-void mgpu_read_exported(const Export *, int i, mgpu_stretch elements, void *to);
+void mgpu_read_exported(const Export *, int i, mgpu_range elements, void *to);
 int mgpu_exported_place(const Export *, int variable); /* index in the view */
 ExportedText mgpu_exported_text(const Export *,
                                 const char *kind); /* exits if there is none; the caller frees the text */

@@ -5,26 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Reader {
+typedef struct FamilyReader {
     TensorFile *file; /* owns the memory */
     const char *at;
     char *each;
     Family *list;
     int count;
-} Reader;
+} FamilyReader;
 
-static char *copy(Reader *r, const char *begin, size_t length)
+static char *copy(FamilyReader *r, const char *begin, size_t length)
 {
-    return mgpu_own_memory(r->file, mgpu_format("%.*s", (int)length, begin));
+    return mgpu_adopt_memory(r->file, mgpu_format("%.*s", (int)length, begin));
 }
 
-static void blanks(Reader *r)
+static void blanks(FamilyReader *r)
 {
     while (*r->at == ' ')
         r->at++;
 }
 
-static char *word(Reader *r)
+static char *word(FamilyReader *r)
 {
     blanks(r);
     size_t length = strcspn(r->at, " (),=\n");
@@ -34,7 +34,7 @@ static char *word(Reader *r)
     return text;
 }
 
-static char *rest(Reader *r)
+static char *rest(FamilyReader *r)
 {
     blanks(r);
     size_t length = strcspn(r->at, "\n");
@@ -43,9 +43,9 @@ static char *rest(Reader *r)
     return text;
 }
 
-static Term *term(Reader *r)
+static Term *term(FamilyReader *r)
 {
-    Term *t = mgpu_own_memory(r->file, mgpu_allocate(1, sizeof *t));
+    Term *t = mgpu_adopt_memory(r->file, mgpu_allocate(1, sizeof *t));
     t->word = word(r);
     t->call = *r->at == '(';
     while (t->call && (*r->at == '(' || *r->at == ',')) {
@@ -57,9 +57,9 @@ static Term *term(Reader *r)
     return t;
 }
 
-static void add(Reader *r, FamilyLine **list, int *count, FamilyLine line)
+static void add(FamilyReader *r, FamilyLine **list, int *count, FamilyLine line)
 {
-    FamilyLine *longer = mgpu_own_memory(r->file, mgpu_allocate((size_t)*count + 1, sizeof *longer));
+    FamilyLine *longer = mgpu_adopt_memory(r->file, mgpu_allocate((size_t)*count + 1, sizeof *longer));
     if (*count)
         memcpy(longer, *list, (size_t)*count * sizeof *longer);
     longer[(*count)++] = line;
@@ -67,7 +67,7 @@ static void add(Reader *r, FamilyLine **list, int *count, FamilyLine line)
 }
 
 /* Adds a line, or replaces the one with the same key. */
-static void set(Reader *r, FamilyLine **list, int *count)
+static void set(FamilyReader *r, FamilyLine **list, int *count)
 {
     FamilyLine line = {.name = word(r)};
     r->at += *r->at == '=';
@@ -81,15 +81,15 @@ static void set(Reader *r, FamilyLine **list, int *count)
 }
 
 /* Makes the list one of its own, since lines with the same key are replaced in place. */
-static void separate(Reader *r, FamilyLine **list, int count)
+static void separate(FamilyReader *r, FamilyLine **list, int count)
 {
     const FamilyLine *shared = *list;
-    *list = mgpu_own_memory(r->file, mgpu_allocate((size_t)count + 1, sizeof **list));
+    *list = mgpu_adopt_memory(r->file, mgpu_allocate((size_t)count + 1, sizeof **list));
     if (count)
         memcpy(*list, shared, (size_t)count * sizeof **list);
 }
 
-static void like(Reader *r, Family *f)
+static void like(FamilyReader *r, Family *f)
 {
     char *name = f->name, *other = word(r);
     for (int i = 0; i < r->count; i++)
@@ -97,10 +97,10 @@ static void like(Reader *r, Family *f)
             *f = r->list[i];
     f->name = name;
     separate(r, &f->config, f->config_count);
-    separate(r, &f->notes, f->note_count);
+    separate(r, &f->metadata, f->metadata_count);
 }
 
-static void read_line(Reader *r)
+static void read_line(FamilyReader *r)
 {
     blanks(r);
     if (*r->at == '#' || *r->at == '\n' || !*r->at)
@@ -123,7 +123,7 @@ static void read_line(Reader *r)
     else if (strcmp(first, "config") == 0)
         set(r, &f->config, &f->config_count);
     else if (strcmp(first, "note") == 0)
-        set(r, &f->notes, &f->note_count);
+        set(r, &f->metadata, &f->metadata_count);
     else {
         FamilyLine line = {.name = first, .text = copy(r, begin, strcspn(begin, "\n")), .each = r->each};
         r->at++; /* the = */
@@ -134,11 +134,11 @@ static void read_line(Reader *r)
 
 Family *mgpu_families(TensorFile *file, int *count)
 {
-    Reader r = {.file = file, .at = mgpu_family_files[0].text};
+    FamilyReader r = {.file = file, .at = mgpu_family_files[0].text};
     int most = 0;
     for (const char *at = r.at; (at = strstr(at, "\nfamily ")); at++)
         most++;
-    r.list = mgpu_own_memory(file, mgpu_allocate((size_t)most, sizeof *r.list));
+    r.list = mgpu_adopt_memory(file, mgpu_allocate((size_t)most, sizeof *r.list));
     while (*r.at) {
         read_line(&r);
         r.at += strcspn(r.at, "\n");

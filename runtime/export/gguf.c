@@ -10,12 +10,12 @@
 #include <string.h>
 
 enum { ALIGNMENT = 32, ELEMENTS = 1 << 18 };
-enum { NOTE_U32 = 4, NOTE_I32 = 5, NOTE_F32 = 6, NOTE_BOOL = 7, NOTE_TEXT = 8, NOTE_LIST = 9 }; /* types of metadata values */
+enum { TYPE_U32 = 4, TYPE_I32 = 5, TYPE_F32 = 6, TYPE_BOOL = 7, TYPE_TEXT = 8, TYPE_LIST = 9 }; /* types of metadata values */
 enum { TOKEN_NORMAL = 1, TOKEN_CONTROL = 3, TOKEN_UNUSED = 5 };
-typedef struct Notes {
+typedef struct GgufMetadata {
     FILE *f;
     int count;
-} Notes;
+} GgufMetadata;
 
 static void put(FILE *f, uint64_t v, int bytes)
 {
@@ -29,39 +29,39 @@ static void put_text(FILE *f, const char *text, size_t length)
     fwrite(text, 1, length, f);
 }
 
-static void begin_note(Notes *n, const char *key, int type)
+static void begin_metadata(GgufMetadata *n, const char *key, int type)
 {
     put_text(n->f, key, strlen(key));
     put(n->f, (uint64_t)type, 4);
     n->count++;
 }
 
-static void note_text(Notes *n, const char *key, const char *text)
+static void write_metadata_text(GgufMetadata *n, const char *key, const char *text)
 {
-    begin_note(n, key, NOTE_TEXT);
+    begin_metadata(n, key, TYPE_TEXT);
     put_text(n->f, text, strlen(text));
 }
 
-static void note_whole(Notes *n, const char *key, int64_t value)
+static void write_metadata_integer(GgufMetadata *n, const char *key, int64_t value)
 {
-    begin_note(n, key, NOTE_U32);
+    begin_metadata(n, key, TYPE_U32);
     put(n->f, (uint64_t)value, 4);
 }
 
 /* Writes a JSON value: "text", 1.0, 1. */
-static void note_value(Notes *n, const char *key, const char *value)
+static void write_metadata_value(GgufMetadata *n, const char *key, const char *value)
 {
     if (*value == '"') {
-        begin_note(n, key, NOTE_TEXT);
+        begin_metadata(n, key, TYPE_TEXT);
         put_text(n->f, value + 1, strlen(value) - 2);
     } else if (strpbrk(value, ".e")) {
         float number = strtof(value, NULL);
         uint32_t bits;
         memcpy(&bits, &number, sizeof bits);
-        begin_note(n, key, NOTE_F32);
+        begin_metadata(n, key, TYPE_F32);
         put(n->f, bits, 4);
     } else {
-        note_whole(n, key, strtoll(value, NULL, 10));
+        write_metadata_integer(n, key, strtoll(value, NULL, 10));
     }
 }
 
@@ -75,10 +75,10 @@ static const char **spellings(const Vocabulary *v, int64_t tokens)
     return of;
 }
 
-static void note_tokens(Notes *n, const Vocabulary *v, const char *const *of, int64_t tokens)
+static void write_tokens(GgufMetadata *n, const Vocabulary *v, const char *const *of, int64_t tokens)
 {
-    begin_note(n, "tokenizer.ggml.tokens", NOTE_LIST);
-    put(n->f, NOTE_TEXT, 4);
+    begin_metadata(n, "tokenizer.ggml.tokens", TYPE_LIST);
+    put(n->f, TYPE_TEXT, 4);
     put(n->f, (uint64_t)tokens, 8);
     uint8_t *type = mgpu_allocate((size_t)tokens, 1);
     const char **text = mgpu_allocate((size_t)tokens, sizeof *text);
@@ -91,8 +91,8 @@ static void note_tokens(Notes *n, const Vocabulary *v, const char *const *of, in
         put_text(n->f, unused ? unused : text[i], strlen(unused ? unused : text[i]));
         free(unused);
     }
-    begin_note(n, "tokenizer.ggml.token_type", NOTE_LIST);
-    put(n->f, NOTE_I32, 4);
+    begin_metadata(n, "tokenizer.ggml.token_type", TYPE_LIST);
+    put(n->f, TYPE_I32, 4);
     put(n->f, (uint64_t)tokens, 8);
     for (int64_t i = 0; i < tokens; i++)
         put(n->f, type[i], 4);
@@ -106,7 +106,7 @@ static int by_rank(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-static void note_merges(Notes *n, const Vocabulary *v, const char *const *of)
+static void write_merges(GgufMetadata *n, const Vocabulary *v, const char *const *of)
 {
     Merge *merges = mgpu_allocate((size_t)v->merge_slots + 1, sizeof *merges);
     size_t count = 0;
@@ -114,8 +114,8 @@ static void note_merges(Notes *n, const Vocabulary *v, const char *const *of)
         if (v->merges[i].rank)
             merges[count++] = v->merges[i];
     qsort(merges, count, sizeof *merges, by_rank);
-    begin_note(n, "tokenizer.ggml.merges", NOTE_LIST);
-    put(n->f, NOTE_TEXT, 4);
+    begin_metadata(n, "tokenizer.ggml.merges", TYPE_LIST);
+    put(n->f, TYPE_TEXT, 4);
     put(n->f, count, 8);
     for (size_t i = 0; i < count; i++) {
         char *text = mgpu_format("%s %s", of[merges[i].pair >> 32], of[merges[i].pair & UINT32_MAX]);
@@ -125,11 +125,11 @@ static void note_merges(Notes *n, const Vocabulary *v, const char *const *of)
     free(merges);
 }
 
-static void note_tokenizer(Notes *n, const Published *p, const char *folder, int64_t tokens)
+static void write_tokenizer(GgufMetadata *n, const Published *p, const char *folder, int64_t tokens)
 {
     static const char *const PATTERN[] = {[WORDS_GPT2] = "gpt-2", [WORDS_LLAMA3] = "llama-bpe", [WORDS_QWEN2] = "qwen2"};
     if (!folder) {
-        note_text(n, "tokenizer.ggml.model", "no_vocab");
+        write_metadata_text(n, "tokenizer.ggml.model", "no_vocab");
         return;
     }
     Vocabulary *v = mgpu_read_vocabulary(folder, "");
@@ -146,15 +146,15 @@ static void note_tokenizer(Notes *n, const Published *p, const char *folder, int
                   (long long)v->largest, (long long)tokens);
     const char **of = spellings(v, tokens);
     const FamilyFact *begin = mgpu_family_fact(&p->computed, "bos"), *end = mgpu_family_fact(&p->computed, "eos");
-    note_text(n, "tokenizer.ggml.model", "gpt2");
-    note_text(n, "tokenizer.ggml.pre", PATTERN[pattern]);
-    note_tokens(n, v, of, tokens);
-    note_merges(n, v, of);
+    write_metadata_text(n, "tokenizer.ggml.model", "gpt2");
+    write_metadata_text(n, "tokenizer.ggml.pre", PATTERN[pattern]);
+    write_tokens(n, v, of, tokens);
+    write_merges(n, v, of);
     if (begin)
-        note_whole(n, "tokenizer.ggml.bos_token_id", (int64_t)begin->number);
+        write_metadata_integer(n, "tokenizer.ggml.bos_token_id", (int64_t)begin->number);
     if (end)
-        note_whole(n, "tokenizer.ggml.eos_token_id", (int64_t)end->number);
-    begin_note(n, "tokenizer.ggml.add_bos_token", NOTE_BOOL);
+        write_metadata_integer(n, "tokenizer.ggml.eos_token_id", (int64_t)end->number);
+    begin_metadata(n, "tokenizer.ggml.add_bos_token", TYPE_BOOL);
     put(n->f, 0, 1);
     free(of);
     mgpu_close_vocabulary(v);
@@ -208,7 +208,7 @@ static void write_tensor(FILE *f, const SavedTensor *s)
     int64_t count = mgpu_elements(&s->tensor), bytes = stored_bytes(&s->tensor);
     for (int64_t at = 0; at < count; at += ELEMENTS) {
         int64_t end = at + ELEMENTS < count ? at + ELEMENTS : count;
-        mgpu_read_elements(s, (mgpu_stretch){at, end}, data);
+        mgpu_read_elements(s, (mgpu_range){at, end}, data);
         mgpu_convert(stored, type, data, s->tensor.dtype, end - at);
         fwrite(stored, (size_t)mgpu_dtype_bytes(type), (size_t)(end - at), f);
     }
@@ -222,9 +222,9 @@ static void write_tensor(FILE *f, const SavedTensor *s)
 static int64_t heads(void *context, const char *key)
 {
     const Published *p = context;
-    for (int i = 0; i < p->family->note_count; i++)
-        if (strcmp(p->family->notes[i].name, key) == 0)
-            return mgpu_whole_value(p, p->family->notes[i].text);
+    for (int i = 0; i < p->family->metadata_count; i++)
+        if (strcmp(p->family->metadata[i].name, key) == 0)
+            return mgpu_whole_value(p, p->family->metadata[i].text);
     return 0;
 }
 
@@ -266,15 +266,15 @@ void mgpu_export_gguf(const Export *e)
                   p.family->name);
     char *text = NULL;
     size_t length;
-    Notes notes = {.f = mgpu_begin_text(&text, &length)};
-    for (int i = 0; i < p.family->note_count; i++) {
-        char *value = mgpu_value_of(&p, p.family->notes[i].text);
-        note_value(&notes, p.family->notes[i].name, value);
+    GgufMetadata notes = {.f = mgpu_begin_text(&text, &length)};
+    for (int i = 0; i < p.family->metadata_count; i++) {
+        char *value = mgpu_value_of(&p, p.family->metadata[i].text);
+        write_metadata_value(&notes, p.family->metadata[i].name, value);
         free(value);
     }
-    note_text(&notes, "general.name", e->program->name);
-    note_whole(&notes, "general.file_type", file_type(&names));
-    note_tokenizer(&notes, &p, p.tokenizer, rows_of_words(&p));
+    write_metadata_text(&notes, "general.name", e->program->name);
+    write_metadata_integer(&notes, "general.file_type", file_type(&names));
+    write_tokenizer(&notes, &p, p.tokenizer, rows_of_words(&p));
     mgpu_end_text(notes.f);
     WholeFile file = mgpu_begin_export(e->path);
     fputs("GGUF", file.f);

@@ -249,7 +249,7 @@ static void write_member(Config *c, const char *key, const char *value)
 }
 
 /* Returns the value of --config KEY=VALUE as JSON; other texts are quoted. The caller frees. */
-static char *given(const Options *o, const char *key)
+static char *given(const RunOptions *o, const char *key)
 {
     size_t length = strlen(key);
     for (int i = o->config_count - 1; i >= 0; i--) {
@@ -294,7 +294,7 @@ static bool same_value(const char *a, const char *b)
 
 static void write_known(Config *c, const FamilyLine *line)
 {
-    const Options *o = c->published->export->options;
+    const RunOptions *o = c->published->export->options;
     char *value = mgpu_value_of(c->published, line->text), *told = given(o, line->name), *kept = kept_text(c->kept, line->name);
     if (value && told && !same_value(value, told))
         mgpu_fail(MGPU_BAD_USAGE, "--config %s=%s: the model has %s", line->name, told, value);
@@ -321,7 +321,7 @@ static bool is_known(const Config *c, const char *key)
 /* Writes keys that the family's lines lack: those of the file, then other given ones. */
 static void write_others(Config *c)
 {
-    const Options *o = c->published->export->options;
+    const RunOptions *o = c->published->export->options;
     for (const Json *m = c->kept ? c->kept->first : NULL; m; m = m->next) {
         char *told = given(o, m->key), *text = kept_text(c->kept, m->key);
         if (!is_known(c, m->key) && !told)
@@ -338,7 +338,7 @@ static void write_others(Config *c)
     }
 }
 
-static Json *read_config(const Options *o)
+static Json *read_config(const RunOptions *o)
 {
     for (int i = 0; i < o->config_count; i++) {
         if (strchr(o->config[i], '='))
@@ -407,7 +407,7 @@ static void write_tensors(const Published *p, const char *folder)
     WholeFile file = mgpu_begin_export(path);
     uint8_t *data = mgpu_allocate(ELEMENTS, 8);
     /* Without a step: a file with one has a model's own names, and would be read without the rules of families. */
-    FileLayout layout = mgpu_lay_out(tensors, all, &(FileNotes){.step = -1});
+    FileLayout layout = mgpu_lay_out(tensors, all, &(FileMetadata){.step = -1});
     fwrite(layout.header, 1, (size_t)layout.header_bytes, file.f);
     for (int k = 0; k < layout.count; k++) {
         if (layout.order[k] >= n->count) {
@@ -418,7 +418,7 @@ static void write_tensors(const Published *p, const char *folder)
         int64_t count = mgpu_elements(&r->tensor->tensor), each = mgpu_dtype_bytes(r->tensor->tensor.dtype);
         for (int64_t at = 0; at < count; at += ELEMENTS) {
             int64_t end = at + ELEMENTS < count ? at + ELEMENTS : count;
-            mgpu_read_elements(r->tensor, (mgpu_stretch){at, end}, data);
+            mgpu_read_elements(r->tensor, (mgpu_range){at, end}, data);
             fwrite(data, (size_t)each, (size_t)(end - at), file.f);
         }
     }

@@ -14,7 +14,7 @@ typedef struct Weight { /* a weight of the view as a tensor of a file */
 } Weight;
 
 /* Reads the whole weight at once, because a transposed one is requested element by element. */
-static void read_weight(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
+static void read_weight(const SavedTensor *t, mgpu_range elements, uint8_t *to)
 {
     const Weight *w = (const Weight *)t;
     Names *n = w->names;
@@ -23,21 +23,21 @@ static void read_weight(const SavedTensor *t, mgpu_stretch elements, uint8_t *to
         free(n->data);
         n->data = mgpu_allocate((size_t)mgpu_tensor_bytes(&t->tensor) + 1, 1);
         n->held = w->i + 1;
-        mgpu_read_exported(n->export, w->i, (mgpu_stretch){0, mgpu_elements(&t->tensor)}, n->data);
+        mgpu_read_exported(n->export, w->i, (mgpu_range){0, mgpu_elements(&t->tensor)}, n->data);
     }
     memcpy(to, n->data + elements.begin * each, (size_t)((elements.end - elements.begin) * each));
 }
 
-typedef struct Way { /* one rule applied to one weight */
+typedef struct RuleUse { /* one rule applied to one weight */
     Names *names;
     const Naming *naming;
     const Capture *captured;
     int first; /* index of the first name that it has made; the names count only if all are admitted */
-} Way;
+} RuleUse;
 
 static SavedTensor *weight_tensor(Names *n, int i)
 {
-    Weight *w = mgpu_own_memory(&n->owner, mgpu_allocate(1, sizeof *w));
+    Weight *w = mgpu_adopt_memory(&n->owner, mgpu_allocate(1, sizeof *w));
     w->saved.tensor = *mgpu_exported_tensor(n->export, i);
     w->saved.read = read_weight;
     w->names = n;
@@ -47,7 +47,7 @@ static SavedTensor *weight_tensor(Names *n, int i)
 
 static void add_name(Names *n, char *name, SavedTensor *t, const Piece *piece, int count)
 {
-    Renamed r = {.name = mgpu_own_memory(&n->owner, name), .tensor = t, .piece_count = count};
+    Renamed r = {.name = mgpu_adopt_memory(&n->owner, name), .tensor = t, .piece_count = count};
     memcpy(r.piece, piece, (size_t)count * sizeof *piece);
     MGPU_PUSH(n->list, n->count, r);
 }
@@ -85,7 +85,7 @@ static SavedTensor *transposed_back(TensorFile *file, const TensorSource *s, Sav
 }
 
 /* Undoes a source: finds its operands from its result. Returns false if the family does not have them. */
-static bool undo(const Way *w, const TensorSource *s, SavedTensor *t, const Piece *piece, int count)
+static bool undo(const RuleUse *w, const TensorSource *s, SavedTensor *t, const Piece *piece, int count)
 {
     Names *n = w->names;
     int parts = 0;
@@ -147,7 +147,7 @@ static int weight_named(const Names *n, const char *name)
 }
 
 /* Exports the weights of all targets of a rule, one of which has been matched. */
-static bool by_rule(Way *w, const TensorRule *r, const char *whole, int before, bool *named)
+static bool by_rule(RuleUse *w, const TensorRule *r, const char *whole, int before, bool *named)
 {
     SavedTensor *of[8];
     Piece piece[8];
@@ -184,7 +184,7 @@ static bool by_rules(Names *n, const Naming *naming, const char *whole, bool *na
         for (const TensorRule *r = naming->rules->rules; r; r = r->next)
             for (int k = 0; k < r->count; k++) {
                 Capture captured[MGPU_MOST_STARS] = {{0}};
-                Way w = {.names = n, .naming = naming, .captured = captured};
+                RuleUse w = {.names = n, .naming = naming, .captured = captured};
                 if (mgpu_fits_pattern(r->target[k], whole + before, captured) && by_rule(&w, r, whole, (int)before, named))
                     return true;
             }

@@ -89,7 +89,7 @@ static Initializer initializer_of(const mgpu_tensor *t, const char *name, const 
 
 static void put_weight(const Export *e, int view, const Initializer *w, FILE *f)
 {
-    mgpu_stretch all = {0, mgpu_elements(mgpu_exported_tensor(e, view))};
+    mgpu_range all = {0, mgpu_elements(mgpu_exported_tensor(e, view))};
     uint8_t *data = mgpu_allocate((size_t)w->bytes + 1, 1);
     mgpu_read_exported(e, view, all, data);
     fwrite(data, 1, (size_t)w->bytes, f);

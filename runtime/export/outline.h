@@ -7,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct View { /* first element and extents of a view of a row; row -1: none */
+typedef struct RowView { /* first element and extents of a view of a row; row -1: none */
     int row, rank;
     int64_t first, extent[MGPU_MAX_RANK];
-} View;
+} RowView;
 
 static inline const mgpu_option *option_of(const mgpu_call *row, const char *name)
 {
@@ -32,10 +32,10 @@ static inline double number_of(const mgpu_call *row, const char *name)
     return o && o->count && !o->items[0].text ? o->items[0].number : NAN;
 }
 
-static inline View view_of(const mgpu_call *row, const char *name)
+static inline RowView view_of(const mgpu_call *row, const char *name)
 {
     const mgpu_option *o = option_of(row, name);
-    View v = {.row = -1};
+    RowView v = {.row = -1};
     if (!o || o->count < 2 || o->items[1].number < 0)
         return v;
     v.row = (int)o->items[0].number;
@@ -45,7 +45,7 @@ static inline View view_of(const mgpu_call *row, const char *name)
     return v;
 }
 
-static inline int64_t elements(const View *v)
+static inline int64_t elements(const RowView *v)
 {
     int64_t all = 1;
     for (int i = 0; i < v->rank; i++)
@@ -54,7 +54,7 @@ static inline int64_t elements(const View *v)
 }
 
 /* Returns the elements at one position of a sequence, or all of other shapes. all: of a picture, those at one pixel. */
-static inline int64_t features(const View *v, bool all)
+static inline int64_t features(const RowView *v, bool all)
 {
     if (all && v->rank == 3)
         return v->extent[2];

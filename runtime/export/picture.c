@@ -9,21 +9,21 @@
 #include <string.h>
 
 enum { MOST_CHANNELS = 16 };
-typedef struct Picture { /* the convolution reads factor[k] v + term[k] for byte v of channel k */
+typedef struct PictureScaling { /* the convolution reads factor[k] v + term[k] for byte v of channel k */
     const mgpu_program *program;
     int channels;
     double factor[MOST_CHANNELS], term[MOST_CHANNELS];
-} Picture;
+} PictureScaling;
 
 /* Returns the row that is read as a whole, or NULL. */
-static const mgpu_call *argument(const Picture *p, const mgpu_call *row, const char *name)
+static const mgpu_call *argument(const PictureScaling *p, const mgpu_call *row, const char *name)
 {
-    View v = view_of(row, name);
+    RowView v = view_of(row, name);
     return v.row >= 0 && v.first == 0 ? &p->program->outline[v.row] : NULL;
 }
 
 /* Returns false if the constant is neither one number nor one for each channel. */
-static bool apply(Picture *p, const char *operation, const mgpu_option *value)
+static bool apply(PictureScaling *p, const char *operation, const mgpu_option *value)
 {
     if (!value || (value->count != 1 && value->count != p->channels))
         return false;
@@ -38,7 +38,7 @@ static bool apply(Picture *p, const char *operation, const mgpu_option *value)
 }
 
 /* Returns false if the row is more than a scale and a term for each channel of its input. */
-static bool follow(Picture *p, const mgpu_call *row)
+static bool follow(PictureScaling *p, const mgpu_call *row)
 {
     static const char *const OPERATION[] = {"add", "sub", "mul", "div"};
     if (is(row, "input"))
@@ -50,7 +50,7 @@ static bool follow(Picture *p, const mgpu_call *row)
     return a && b && is(b, "constant") && follow(p, a) && apply(p, row->name, option_of(b, "value"));
 }
 
-static bool reads_bytes(const Picture *p, const mgpu_call *row)
+static bool reads_bytes(const PictureScaling *p, const mgpu_call *row)
 {
     while (row && !is(row, "input"))
         row = argument(p, row, "a*");
@@ -71,7 +71,7 @@ static void write_list(FILE *f, const char *key, const double *values, int count
 void mgpu_write_image_processor(const Published *published, const char *folder)
 {
     const Computed *c = &published->computed;
-    Picture p = {.program = published->export->program, .channels = (int)mgpu_family_fact(c, "channels")->number};
+    PictureScaling p = {.program = published->export->program, .channels = (int)mgpu_family_fact(c, "channels")->number};
     double mean[MOST_CHANNELS], deviation[MOST_CHANNELS];
     bool few = p.channels <= MOST_CHANNELS;
     const mgpu_call *row = &p.program->outline[c->image];

@@ -12,7 +12,7 @@ const mgpu_tensor *mgpu_exported_tensor(const Export *e, int i)
     return &e->program->variables[e->weights.variable[i]].tensor;
 }
 
-void mgpu_read_exported(const Export *e, int i, mgpu_stretch elements, void *to)
+void mgpu_read_exported(const Export *e, int i, mgpu_range elements, void *to)
 {
     mgpu_read_snapshot(e->snapshot, 0, e->weights.variable[i], elements, to);
 }

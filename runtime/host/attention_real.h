@@ -184,7 +184,7 @@ MGPU_INLINE void MGPU_NAME(attend_tiles)(int64_t m, int64_t vectors, int64_t col
         while (*tile == NULL)
             tile++;
         (*tile)(depth, a, row + i, along_k, b, LANES, next, c, row_c + i, rows, columns, add,
-                &(mgpu_ahead){.each = 0});
+                &(mgpu_prefetch){.each = 0});
     }
 }
 

@@ -158,22 +158,22 @@ MGPU_NOINLINE void mgpu_box_at(mgpu_box *box, const mgpu_index *list, int64_t be
 
 /* ---- prefetching: lines that are needed soon are fetched into the core's own cache, a few at a time, as runs of lines */
 enum { MGPU_LINE = 64 };
-typedef struct mgpu_ahead {
+typedef struct mgpu_prefetch {
     const char *at;
     int64_t each;         /* lines at a time */
     int64_t run, left;    /* lines of a run; remaining ones of the current run */
     int64_t skip;         /* bytes from the end of a run to the next one */
-} mgpu_ahead;
+} mgpu_prefetch;
 
 /* Prefetches `runs` runs of `bytes` from `at` on, `apart` bytes from each other, in `times` calls. */
-MGPU_INLINE mgpu_ahead mgpu_ahead_of(const void *at, int64_t runs, int64_t bytes, int64_t apart, int64_t times)
+MGPU_INLINE mgpu_prefetch mgpu_prefetch_of(const void *at, int64_t runs, int64_t bytes, int64_t apart, int64_t times)
 {
     enum { MOST = 8 };
     int64_t lines = mgpu_quotient_up(bytes, MGPU_LINE);
-    return (mgpu_ahead){at, mgpu_least(MOST, mgpu_quotient_up(runs * lines, times)), lines, lines, apart - lines * MGPU_LINE};
+    return (mgpu_prefetch){at, mgpu_least(MOST, mgpu_quotient_up(runs * lines, times)), lines, lines, apart - lines * MGPU_LINE};
 }
 
-MGPU_INLINE void mgpu_fetch(mgpu_ahead *ahead)
+MGPU_INLINE void mgpu_fetch(mgpu_prefetch *ahead)
 {
     for (int64_t i = ahead->each; i > 0; i--) {
         __builtin_prefetch(ahead->at, 0, 2);
@@ -183,7 +183,7 @@ MGPU_INLINE void mgpu_fetch(mgpu_ahead *ahead)
     }
 }
 
-typedef struct mgpu_range { int64_t begin, end; } mgpu_range;
+typedef struct mgpu_matmul_range { int64_t begin, end; } mgpu_matmul_range;
 
 /* With few columns, most of a vector is empty. Then `places` neighbouring places of a window are unrolled into N, and its taps
  * become positions, as many as all of these places use: place j has tap position - j, if there is one. y[places q + j, n] = sum_p
@@ -205,7 +205,7 @@ typedef struct mgpu_matmul {
     int64_t a, b, c;          /* offsets of the first elements */
     mgpu_unroll unroll;
     bool beside;              /* N is an axis of the batch, which A has, too, with contiguous elements */
-    mgpu_range batch, m, n; /* the share of this call */
+    mgpu_matmul_range batch, m, n; /* the share of this call */
 } mgpu_matmul;
 
 MGPU_INLINE int64_t mgpu_common_divisor(int64_t a, int64_t b)
@@ -369,18 +369,18 @@ MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction
                                    next->step);
             }
         }
-    matmul->batch = (mgpu_range){0, matmul->batch_a.count};
-    matmul->m = (mgpu_range){0, matmul->am.count};
-    matmul->n = (mgpu_range){0, matmul->bn.count};
+    matmul->batch = (mgpu_matmul_range){0, matmul->batch_a.count};
+    matmul->m = (mgpu_matmul_range){0, matmul->am.count};
+    matmul->n = (mgpu_matmul_range){0, matmul->bn.count};
     return phases;
 }
 
 /* Returns the range of part `number` of `parts` of [0, count), in units. */
-MGPU_INLINE mgpu_range mgpu_share(int64_t count, int64_t unit, int64_t number, int64_t parts)
+MGPU_INLINE mgpu_matmul_range mgpu_share(int64_t count, int64_t unit, int64_t number, int64_t parts)
 {
     int64_t units = mgpu_quotient_up(count, unit), least = units / parts, more = units % parts;
     int64_t begin = number * least + mgpu_least(number, more);
-    return (mgpu_range){mgpu_least(count, begin * unit), mgpu_least(count, (begin + least + (number < more)) * unit)};
+    return (mgpu_matmul_range){mgpu_least(count, begin * unit), mgpu_least(count, (begin + least + (number < more)) * unit)};
 }
 
 /* Computes the share of one thread: a grid of ranges of the batch, of M and of N is chosen for a small largest share and, among

@@ -42,7 +42,7 @@ MGPU_INLINE int64_t MGPU_NAME(times)(int64_t depth, int64_t rows) { return depth
 
 /* Multiplies rows [begin, end) of the block; next_a: what to prefetch; NULL: the next columns of B, if they are not in the
  * cache. */
-MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64_t begin, int64_t end, const mgpu_ahead *next_a)
+MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64_t begin, int64_t end, const mgpu_prefetch *next_a)
 {
     static const int64_t most[] = {MGPU_ROWS_1, MGPU_ROWS_2, MGPU_ROWS_3, MGPU_ROWS_4, MGPU_ROWS_BESIDE};
     const mgpu_matmul *matmul = block->matmul;
@@ -53,14 +53,14 @@ MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64
     int64_t ldb = block->ldb, next = block->next_b;
     MGPU_REAL *c = block->straight ? (MGPU_REAL *)block->c + (block->c_offset + block->n_begin) : block->sums;
     bool far = next_a == NULL && !matmul->beside && (ldb != LANES || matmul->bk.count * n * bytes > MGPU_PACKED_BYTES);
-    mgpu_ahead ahead = next_a != NULL ? *next_a : (mgpu_ahead){.each = 0};
+    mgpu_prefetch ahead = next_a != NULL ? *next_a : (mgpu_prefetch){.each = 0};
     for (int64_t v = 0; v < vectors; v += some, b += some * next, c += some * LANES) {
         some = matmul->beside ? 1 : MGPU_NAME(tile_vectors)(vectors - v, m);
         int64_t kind = matmul->beside ? 4 : some - 1, tiles = mgpu_quotient_up(m, most[kind]), rows;
         int64_t columns = mgpu_least(LANES, n - (v + some - 1) * LANES), times = tiles * MGPU_NAME(times)(depth, most[kind]);
         if (far)
-            ahead = ldb == LANES ? mgpu_ahead_of(b + some * next, some, depth * vector, next * bytes, times)
-                                 : mgpu_ahead_of(b + some * next, depth, some * vector, ldb * bytes, times);
+            ahead = ldb == LANES ? mgpu_prefetch_of(b + some * next, some, depth * vector, next * bytes, times)
+                                 : mgpu_prefetch_of(b + some * next, depth, some * vector, ldb * bytes, times);
         if (far && v + some >= vectors)
             ahead.each = 0;
         for (int64_t i = begin; i < end; i += rows, tiles--) {
@@ -91,7 +91,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_block)(const MGPU_NAME(block) *block)
     for (int64_t i = 0; i < m; i += some, chunks--) {
         some = mgpu_quotient_up(m - i, chunks);
         int64_t times = mgpu_quotient_up(vectors, 2) * MGPU_NAME(times)(depth, MGPU_ROWS_2);
-        mgpu_ahead next = mgpu_ahead_of(a + block->row[i + some] + block->along_k[0], some, depth * size,
+        mgpu_prefetch next = mgpu_prefetch_of(a + block->row[i + some] + block->along_k[0], some, depth * size,
                                         matmul->am.stride[0] * size, times);
         if (i + some >= m)
             next.each = 0;
@@ -409,7 +409,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_dots)(const MGPU_NAME(block) *block)
 {
     const mgpu_matmul *matmul = block->matmul;
     bool row = matmul->m.end - matmul->m.begin == 1; /* else a column */
-    mgpu_range range = row ? matmul->n : matmul->m;
+    mgpu_matmul_range range = row ? matmul->n : matmul->m;
     mgpu_walk one, other, to, at;
     mgpu_walk_start(&one, row ? &matmul->am : &matmul->bn, row ? matmul->m.begin : matmul->n.begin);
     mgpu_walk_start(&at, row ? &matmul->cm : &matmul->cn, row ? matmul->m.begin : matmul->n.begin);

@@ -80,7 +80,7 @@ MGPU_INLINE void MGPU_NAME(store_part)(MGPU_REAL *to, MASK mask, VECTOR value)
  * one vector, loading A would limit the speed, so the rows' addresses are used for two elements of K. */
 typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *row, const int64_t *along_k, const MGPU_REAL *b,
                              int64_t ldb, int64_t next_b, MGPU_REAL *c, const int64_t *row_c, int64_t used, int64_t columns,
-                             bool add, mgpu_ahead *ahead);
+                             bool add, mgpu_prefetch *ahead);
 
 #define MGPU_UNROLL _Pragma("GCC unroll 32")
 #define MGPU_STEP(COUNT, ROWS, VECTORS, BESIDE)                                                                  \
@@ -107,7 +107,7 @@ typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *r
     MGPU_NOINLINE void MGPU_NAME(name)(int64_t depth, const MGPU_REAL *a, const int64_t *row, const int64_t *along_k,     \
                                        const MGPU_REAL *b, int64_t ldb, int64_t next_b, MGPU_REAL *c,                  \
                                        const int64_t *row_c, int64_t used, int64_t columns, bool add,                  \
-                                       mgpu_ahead *ahead)                                                              \
+                                       mgpu_prefetch *ahead)                                                              \
     {                                                                                                                  \
         const MASK mask = MGPU_NAME(mask_of)(columns);                                                                 \
         const MGPU_REAL *from[ROWS];                                                                                   \

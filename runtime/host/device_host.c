@@ -19,11 +19,11 @@ struct Device {
     uint8_t *arena, *staging;
     ThreadPool *pool;
     int threads;
-    DeviceStrip *region;        /* the one that runs */
+    DeviceRegion *region;        /* the one that runs */
     const mgpu_op **now;
     bool finishes;             /* the region has kernels with `finish`, or partial sums of the library */
     Library *library;          /* NULL: none */
-    char said[200];            /* its name, or the reason */
+    char library_text[200];            /* its name, or the reason */
     double *worked;            /* [thread]: seconds of work in the current region, if they are timed */
     void ***argument;          /* [thread]: room for the arguments of a call */
     int most_arguments;
@@ -68,13 +68,13 @@ static void host_close(Device *d)
     free(d);
 }
 
-static Machine *host_find(const char *wanted, const mgpu_program *p, const mgpu_plan *plan, Processes *processes)
+static DeviceSet *host_find(const char *wanted, const mgpu_program *p, const mgpu_plan *plan, Processes *processes)
 {
     (void)wanted, (void)p, (void)plan, (void)processes;
     return NULL;
 }
 
-static void host_leave(Machine *machine)
+static void host_leave(DeviceSet *machine)
 {
     (void)machine;
 }
@@ -99,7 +99,7 @@ static Device *host_open(const DevicePlan *p)
         host_close(d);
         return NULL;
     }
-    d->library = mgpu_library_open(d->samples, d->threads, d->said, sizeof d->said);
+    d->library = mgpu_library_open(d->samples, d->threads, d->library_text, sizeof d->library_text);
     d->pool = mgpu_pool_open(pool);
     return d;
 }
@@ -130,7 +130,7 @@ static void host_copy_out(Device *d, int lane, void *to, int64_t offset, int64_t
     memcpy(to, d->arena + offset, (size_t)bytes);
 }
 
-static Collective *host_connect(Machine *machine, Device **devices, const mgpu_plan *plan, Processes *processes, Collective *beside)
+static Collective *host_connect(DeviceSet *machine, Device **devices, const mgpu_plan *plan, Processes *processes, Collective *beside)
 {
     (void)machine, (void)devices;
     if (processes)
@@ -143,7 +143,7 @@ static Collective *host_connect(Machine *machine, Device **devices, const mgpu_p
  * address where the first sample would be. */
 static void *const *arguments_of(Device *d, const DeviceCall *c, int thread, int64_t sample)
 {
-    if (!c->own)
+    if (!c->per_thread)
         return c->argument;
     void **own = d->argument[thread];
     for (int i = 0; i < c->arguments; i++) {
@@ -156,11 +156,11 @@ static void *const *arguments_of(Device *d, const DeviceCall *c, int thread, int
 /* Returns the samples, or elements of split values, that the region's calls process. */
 static int64_t samples_of(const Device *d)
 {
-    return d->region->elements ? d->region->elements - 1 : d->region->samples ? d->region->samples : d->samples;
+    return d->region->split_elements ? d->region->split_elements - 1 : d->region->samples ? d->region->samples : d->samples;
 }
 
 /* Returns how many threads share the region. */
-static int threads_of(const Device *d) { return d->region->alone ? 1 : d->threads; }
+static int threads_of(const Device *d) { return d->region->one_thread ? 1 : d->threads; }
 
 /* Returns true if the library computes these samples of the call. */
 static bool is_by_library(const Device *d, const DeviceCall *c, int64_t samples)
@@ -219,7 +219,7 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
 
 static void finish_calls(Device *d, int thread)
 {
-    if (!d->region->alone)
+    if (!d->region->one_thread)
         mgpu_pool_barrier(d->pool, thread);
     for (int i = 0, number = 0; i < d->region->count; i++) {
         const DeviceCall *c = &d->region->calls[i];
@@ -258,7 +258,7 @@ static void run_share(void *context, int thread)
         d->worked[thread] = mgpu_seconds() - began;
 }
 
-static void host_run(Device *d, DeviceStrip *region, const mgpu_op **now)
+static void host_run(Device *d, DeviceRegion *region, const mgpu_op **now)
 {
     d->region = region;
     d->now = now;
@@ -275,7 +275,7 @@ static void host_run(Device *d, DeviceStrip *region, const mgpu_op **now)
         d->most_arguments = most;
     }
     double began = region->launch_timed ? mgpu_seconds() : 0, longest = 0;
-    if (region->alone)
+    if (region->one_thread)
         run_share(d, 0);
     else
         mgpu_pool_run(d->pool, run_share, d);
@@ -316,7 +316,7 @@ static void host_settled(Device *d)
 
 static const char *host_library_name(const Device *d)
 {
-    return d->said;
+    return d->library_text;
 }
 
 static int64_t host_library_bytes(const Device *d)

@@ -23,7 +23,7 @@ struct LibraryCall {
     LibraryCall *next;
     int sizes;                       /* if divided by samples */
     Sized sized[MOST_SIZES];
-    MgpuLibraryMatmul **share;      /* otherwise: [thread] */
+    MgpuLibraryMatmul **per_thread;      /* otherwise: [thread] */
     bool partial;
     uint8_t type;                    /* of a partial sum */
     int64_t result_bytes;
@@ -42,31 +42,31 @@ struct Library {
 
 static void release(void *library) { mgpu_library_close(library); }
 
-Library *mgpu_library_open(int64_t samples, int threads, char *said, size_t room)
+Library *mgpu_library_open(int64_t samples, int threads, char *description, size_t capacity)
 {
-    if (!mgpu_onednn_open(said, room))
+    if (!mgpu_onednn_open(description, capacity))
         return NULL;
     Library *l = mgpu_allocate(1, sizeof *l);
     *l = (Library){.samples = samples, .threads = threads};
     l->memory = mgpu_allocate((size_t)threads, sizeof *l->memory);
-    mgpu_context_own(&l->release, release, l);
+    mgpu_context_add(&l->release, release, l);
     return l;
 }
 
-static void free_shares(LibraryCall *c, int threads)
+static void free_parts(LibraryCall *c, int threads)
 {
-    for (int t = 0; t < threads && c->share; t++)
-        if (c->share[t])
-            mgpu_onednn_free(c->share[t]);
-    free(c->share);
-    c->share = NULL;
+    for (int t = 0; t < threads && c->per_thread; t++)
+        if (c->per_thread[t])
+            mgpu_onednn_free(c->per_thread[t]);
+    free(c->per_thread);
+    c->per_thread = NULL;
 }
 
 static void free_call(LibraryCall *c, int threads)
 {
     for (int i = 0; i < c->sizes; i++)
         mgpu_onednn_free(c->sized[i].matmul);
-    free_shares(c, threads);
+    free_parts(c, threads);
     free(c);
 }
 
@@ -117,7 +117,7 @@ static bool prepare_size(Library *l, LibraryCall *c, const mgpu_kernel *k, int64
     if (samples == 0)
         return true;
     MgpuLibraryMatmul *p =
-        c->sizes == MOST_SIZES ? NULL : mgpu_onednn_prepare(k->contraction, &(MgpuShare){samples, 0, 1, l->threads, false, false});
+        c->sizes == MOST_SIZES ? NULL : mgpu_onednn_prepare(k->contraction, &(MgpuPart){samples, 0, 1, l->threads, false, false});
     if (!p)
         return false;
     c->sized[c->sizes++] = (Sized){samples, p};
@@ -143,15 +143,15 @@ static bool prepare_by_samples(Library *l, LibraryCall *c, const mgpu_kernel *k)
 }
 
 /* Prepares the shares of all threads; returns how many are partial sums, or -1 if the library does not compute all of them. */
-static int prepare_shares(Library *l, LibraryCall *c, const mgpu_kernel *k, bool convolution)
+static int prepare_parts(Library *l, LibraryCall *c, const mgpu_kernel *k, bool convolution)
 {
     int parts = 0;
-    c->share = mgpu_allocate((size_t)l->threads, sizeof(MgpuLibraryMatmul *));
+    c->per_thread = mgpu_allocate((size_t)l->threads, sizeof(MgpuLibraryMatmul *));
     for (int t = 0; t < l->threads; t++) {
-        c->share[t] = mgpu_onednn_prepare(k->contraction, &(MgpuShare){l->samples, t, l->threads, l->threads, false, convolution});
-        if (!c->share[t])
+        c->per_thread[t] = mgpu_onednn_prepare(k->contraction, &(MgpuPart){l->samples, t, l->threads, l->threads, false, convolution});
+        if (!c->per_thread[t])
             return -1;
-        parts += mgpu_onednn_partial(c->share[t]);
+        parts += mgpu_onednn_partial(c->per_thread[t]);
     }
     return parts;
 }
@@ -160,16 +160,16 @@ static int prepare_shares(Library *l, LibraryCall *c, const mgpu_kernel *k, bool
  * may prefer the other one: then all are convolutions. */
 static bool prepare_by_thread(Library *l, LibraryCall *c, const mgpu_kernel *k, int64_t result_bytes)
 {
-    int parts = prepare_shares(l, c, k, false);
+    int parts = prepare_parts(l, c, k, false);
     if (parts > 0 && parts < l->threads) {
-        free_shares(c, l->threads);
-        parts = prepare_shares(l, c, k, true);
+        free_parts(c, l->threads);
+        parts = prepare_parts(l, c, k, true);
     }
     if (parts < 0)
         return false;
     c->partial = parts > 0 && l->threads > 1;
     for (int t = 0; t < l->threads; t++)
-        need_scratch(l, c->share[t]);
+        need_scratch(l, c->per_thread[t]);
     c->type = k->contraction->type == MGPU_F64 ? MGPU_F64 : MGPU_F32;
     c->result_bytes = result_bytes;
     if (c->partial)
@@ -229,7 +229,7 @@ static MgpuLibraryMatmul *find_size(const LibraryCall *c, int64_t samples)
 
 bool mgpu_library_takes(const Library *l, const LibraryCall *c, int64_t all, int64_t samples, int threads)
 {
-    return c->share ? all == l->samples && threads == l->threads : samples == 0 || find_size(c, samples);
+    return c->per_thread ? all == l->samples && threads == l->threads : samples == 0 || find_size(c, samples);
 }
 
 static MgpuLibraryMatmul *of_size(const LibraryCall *c, int64_t samples)
@@ -243,10 +243,10 @@ static MgpuLibraryMatmul *of_size(const LibraryCall *c, int64_t samples)
 void mgpu_library_run(Library *l, LibraryCall *c, void *const *argument, int thread, int64_t begin, int64_t end, bool first)
 {
     uint8_t *memory = l->memory[thread], *scratch = memory + l->most_region_bytes;
-    if (c->share) {
+    if (c->per_thread) {
         void *result = c->partial && thread > 0 ? memory + c->partial_at : argument[2];
         if (first)
-            mgpu_onednn_run(c->share[thread], argument[0], argument[1], result, NULL, 0, scratch, thread);
+            mgpu_onednn_run(c->per_thread[thread], argument[0], argument[1], result, NULL, 0, scratch, thread);
         return;
     }
     if (begin == end)

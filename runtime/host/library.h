@@ -7,8 +7,8 @@
 typedef struct Library Library;          /* of one device */
 typedef struct LibraryCall LibraryCall;  /* one operation of a phase */
 
-/* Returns NULL if there is no library; said: its name, or the reason. */
-Library *mgpu_library_open(int64_t samples, int threads, char *said, size_t room);
+/* Returns NULL if there is no library; description: its name, or the reason. */
+Library *mgpu_library_open(int64_t samples, int threads, char *description, size_t capacity);
 void mgpu_library_close(Library *);
 /* Operations of one region are prepared in sequence, between begin and end. Returns NULL if our own code computes it. */
 void mgpu_library_begin_region(Library *, int64_t chunk);

@@ -40,18 +40,18 @@ static atomic_bool available;
  * Its "brg" implementations are first in its list, but older ones are up to twice as fast if channels do not fill a vector,
  * for strided convolutions of few channels and for gradients of strided ones. */
 
-static bool general_code(const char *said) { return strncmp(said, "ref", 3) == 0 || strstr(said, "gemm") != NULL; }
+static bool general_code(const char *description) { return strncmp(description, "ref", 3) == 0 || strstr(description, "gemm") != NULL; }
 
 /* Properties that the rules depend on. */
-typedef struct Looks {
+typedef struct ConvolutionProperties {
     int64_t in, out, weights, depth; /* of a group; of a group; of a group; places of all samples */
     bool strided, pointwise;
-} Looks;
+} ConvolutionProperties;
 
-static Looks looks_of(const OnednnConvolution *c)
+static ConvolutionProperties properties_of(const OnednnConvolution *c)
 {
     const int64_t *w = c->w.extent + (c->w.rank > c->x.rank), *y = c->y.extent + 2; /* out, in, taps; places */
-    Looks it = {.out = w[0], .in = w[1], .weights = w[0] * w[1], .depth = c->y.extent[0], .pointwise = true};
+    ConvolutionProperties it = {.out = w[0], .in = w[1], .weights = w[0] * w[1], .depth = c->y.extent[0], .pointwise = true};
     int dims = c->x.rank - 2 < 3 ? c->x.rank - 2 : 3;
     for (int d = 0; d < dims; d++) {
         it.depth *= y[d];
@@ -65,7 +65,7 @@ static Looks looks_of(const OnednnConvolution *c)
 static const char *to_avoid(const OnednnConvolution *c)
 {
     enum { VECTOR = 16, WIDE = 64 };
-    Looks it = looks_of(c);
+    ConvolutionProperties it = properties_of(c);
     bool slow_stride = it.strided && (c->kind == ONEDNN_BACKWARD_DATA || (!it.pointwise && it.in < WIDE));
     return it.out < VECTOR || it.in < VECTOR || slow_stride ? "brg" : NULL;
 }
@@ -75,9 +75,9 @@ static bool worth_convolution(const OnednnConvolution *c, const OnednnPrimitive 
 {
     enum { WIDE = 64, FEW = 64 /* places: their matmuls take no longer than reordering weights */ };
     enum { MANY = 512, LARGE = 512 * 1024 /* weights: more than fit into the cache */ };
-    Looks it = looks_of(c);
+    ConvolutionProperties it = properties_of(c);
     it.depth *= calls;
-    if (general_code(primitive->said) || (it.pointwise && it.depth < FEW))
+    if (general_code(primitive->implementation) || (it.pointwise && it.depth < FEW))
         return false;
     if (c->kind == ONEDNN_FORWARD)
         return !(it.strided && it.pointwise && it.in < WIDE);
@@ -96,8 +96,8 @@ static bool worth_matmul(const OnednnTensor *x, const OnednnTensor *w, const One
     bool transposed = x->stride[0] == 1 && x->stride[1] >= WIDE && m >= WIDE && n >= WIDE && k >= MANY;
     if (transposed && x->type == ONEDNN_F32)
         return false;
-    return strncmp(primitive->said, "ref", 3) != 0 && m >= ROWS && (double)m * (double)n * (double)k >= SMALL && !collides &&
-           (loops == 0 || strncmp(primitive->said, "brg", 3) == 0);
+    return strncmp(primitive->implementation, "ref", 3) != 0 && m >= ROWS && (double)m * (double)n * (double)k >= SMALL && !collides &&
+           (loops == 0 || strncmp(primitive->implementation, "brg", 3) == 0);
 }
 
 /* Widening is a pass over the operands. It pays if they are in the cache, a few rows at a time (the second matrix is then widened
@@ -251,7 +251,7 @@ static bool best_convolution(OnednnConvolution *c, OnednnPrimitive *primitive)
 {
     c->avoid = to_avoid(c);
     if (c->avoid != NULL && onednn_convolution(c, primitive)) {
-        if (!general_code(primitive->said))
+        if (!general_code(primitive->implementation))
             return true;
         onednn_free(primitive);
     }
@@ -260,13 +260,13 @@ static bool best_convolution(OnednnConvolution *c, OnednnPrimitive *primitive)
 }
 
 static bool prepare_convolution(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, const Types *types,
-                                const MgpuShare *share)
+                                const MgpuPart *share)
 {
     const mgpu_convolution *c = table->convolution;
     if (c->x_stride[0] <= 0 || c->y_stride[0] <= 0)
         return false;
-    int64_t begin = share->samples * share->share / share->shares;
-    int64_t samples = share->samples * (share->share + 1) / share->shares - begin;
+    int64_t begin = share->samples * share->index / share->count;
+    int64_t samples = share->samples * (share->index + 1) / share->count - begin;
     OnednnConvolution to = {0};
     if (!describe_convolution(c, types, samples > 0 ? samples : 1, &to, matmul->operand))
         return false;
@@ -293,7 +293,7 @@ static bool prepare_convolution(MgpuLibraryMatmul *matmul, const mgpu_contractio
     if (!types->native) {
         wide.x.type = wide.w.type = wide.y.type = ONEDNN_F32;
         int64_t chunk = divisor(samples, CACHE_BYTES / ((c->x_stride[0] + c->y_stride[0]) * 4));
-        if (c->weight && looks_of(&to).weights * 4 > CACHE_BYTES)
+        if (c->weight && properties_of(&to).weights * 4 > CACHE_BYTES)
             chunk = samples; /* adding partial gradients would take longer */
         wide.x.extent[0] = wide.y.extent[0] = to.x.extent[0] = to.y.extent[0] = chunk;
         matmul->to = samples / chunk;
@@ -387,7 +387,7 @@ static void add_loop(MgpuLibraryMatmul *matmul, int64_t count, const int64_t str
 
 /* Divides the result among `shares`: iterations of the loops if there are enough, else rows or columns. Returns false if this
  * share is empty. */
-static bool divide(MgpuLibraryMatmul *matmul, FoldedAxis *m, FoldedAxis *n, const MgpuShare *share, const int64_t bytes[3],
+static bool divide(MgpuLibraryMatmul *matmul, FoldedAxis *m, FoldedAxis *n, const MgpuPart *share, const int64_t bytes[3],
                    const int place[3])
 {
     enum { BLOCK = 16 };
@@ -395,14 +395,14 @@ static bool divide(MgpuLibraryMatmul *matmul, FoldedAxis *m, FoldedAxis *n, cons
     for (int i = 0; i < matmul->loops; i++)
         count *= matmul->loop[i].count;
     matmul->to = count;
-    if (count >= share->shares) {
-        matmul->from = count * share->share / share->shares;
-        matmul->to = count * (share->share + 1) / share->shares;
+    if (count >= share->count) {
+        matmul->from = count * share->index / share->count;
+        matmul->to = count * (share->index + 1) / share->count;
         return matmul->from < matmul->to;
     }
     FoldedAxis *axis = n->extent >= m->extent ? n : m;
     int64_t blocks = (axis->extent + BLOCK - 1) / BLOCK;
-    int64_t from = blocks * share->share / share->shares * BLOCK, to = blocks * (share->share + 1) / share->shares * BLOCK;
+    int64_t from = blocks * share->index / share->count * BLOCK, to = blocks * (share->index + 1) / share->count * BLOCK;
     to = to < axis->extent ? to : axis->extent;
     axis->extent = to - from;
     for (int i = 0; i < 3; i++)
@@ -411,7 +411,7 @@ static bool divide(MgpuLibraryMatmul *matmul, FoldedAxis *m, FoldedAxis *n, cons
 }
 
 static bool prepare_matmul(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, const Types *types,
-                           const MgpuShare *share)
+                           const MgpuPart *share)
 {
     FoldedAxes batch, m_list, n_list, k_list;
     const mgpu_axis *axis = table->axis;
@@ -524,21 +524,21 @@ static void place_scratch(MgpuLibraryMatmul *matmul)
     matmul->scratch = at + round_up(weights);
 }
 
-bool mgpu_onednn_open(char *said, size_t room)
+bool mgpu_onednn_open(char *description, size_t capacity)
 {
     const char *wish = getenv("MGPU_ONEDNN");
     if (wish != NULL && strcmp(wish, "off") == 0) {
-        snprintf(said, room, "oneDNN is off");
+        snprintf(description, capacity, "oneDNN is off");
         return false;
     }
-    available = onednn_load(wish, said, room);
+    available = onednn_load(wish, description, capacity);
     return available;
 }
 
 /* Undoes an attempt. */
 static void clear(MgpuLibraryMatmul *matmul)
 {
-    MgpuLibraryMatmul empty = {.threads = matmul->threads, .seat = matmul->seat};
+    MgpuLibraryMatmul empty = {.threads = matmul->threads, .per_thread = matmul->per_thread};
     for (int i = 0; i < 3; i++)
         onednn_free(&matmul->convert[i]);
     onednn_free(&matmul->main);
@@ -546,7 +546,7 @@ static void clear(MgpuLibraryMatmul *matmul)
 }
 
 /* A convolution with one tap and stride 1 is a plain matmul. */
-static bool prepare(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, const Types *types, const MgpuShare *share)
+static bool prepare(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, const Types *types, const MgpuPart *share)
 {
     if (!share->convolution && prepare_matmul(matmul, table, types, share))
         return true;
@@ -554,14 +554,14 @@ static bool prepare(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, co
     return table->convolution != NULL && prepare_convolution(matmul, table, types, share);
 }
 
-MgpuLibraryMatmul *mgpu_onednn_prepare(const mgpu_contraction *table, const MgpuShare *share)
+MgpuLibraryMatmul *mgpu_onednn_prepare(const mgpu_contraction *table, const MgpuPart *share)
 {
     Types types = types_of(table);
     if (!available || !types.known || share->samples < 0 || !(types.native || share->any_speed || onednn_converts()))
         return NULL;
     MgpuLibraryMatmul *matmul = mgpu_allocate(1, sizeof *matmul);
     matmul->threads = share->threads;
-    matmul->seat = mgpu_allocate((size_t)share->threads, sizeof *matmul->seat);
+    matmul->per_thread = mgpu_allocate((size_t)share->threads, sizeof *matmul->per_thread);
     int before = onednn_threads(1);
     bool done = prepare(matmul, table, &types, share);
     if (!done && types.native && types.operand[A] == ONEDNN_BF16) { /* 2.6 has no strided data gradients with AMX */
@@ -581,15 +581,15 @@ MgpuLibraryMatmul *mgpu_onednn_prepare(const mgpu_contraction *table, const Mgpu
 void mgpu_onednn_free(MgpuLibraryMatmul *matmul)
 {
     for (int i = 0; i < matmul->threads; i++) {
-        for (int j = 0; matmul->seat[i] != NULL && j < 4; j++)
-            onednn_leave(&(*matmul->seat[i])[j]);
-        free(matmul->seat[i]);
+        for (int j = 0; matmul->per_thread[i] != NULL && j < 4; j++)
+            onednn_leave(&(*matmul->per_thread[i])[j]);
+        free(matmul->per_thread[i]);
     }
     clear(matmul);
-    free(matmul->seat);
+    free(matmul->per_thread);
     free(matmul);
 }
 
 bool mgpu_onednn_partial(const MgpuLibraryMatmul *matmul) { return matmul->partial; }
 int64_t mgpu_onednn_scratch(const MgpuLibraryMatmul *matmul) { return matmul->scratch; }
-const char *mgpu_onednn_said(const MgpuLibraryMatmul *matmul) { return matmul->main.said != NULL ? matmul->main.said : ""; }
+const char *mgpu_onednn_implementation(const MgpuLibraryMatmul *matmul) { return matmul->main.implementation != NULL ? matmul->main.implementation : ""; }

@@ -10,10 +10,10 @@
 enum { TENSOR_BYTES = 2048, OPERATION_BYTES = 16384 };
 enum { CPU = 1, IN_ORDER = 1, DIRECT = 1, ANY = 1, USER_SCRATCHPAD = 1 };
 enum { RUNTIME_SEQUENTIAL = 1, RUNTIME_OMP = 2, RUNTIME_THREADPOOL = 8 /* none set: sequential */ };
-enum { QUERY_SAID = 8, QUERY_ARGUMENT = 255, QUERY_SCRATCHPAD = 136 };
+enum { QUERY_IMPLEMENTATION = 8, QUERY_ARGUMENT = 255, QUERY_SCRATCHPAD = 136 };
 
 typedef int64_t Extents[ONEDNN_RANK];
-typedef struct Argument { int id; void *memory; } Argument;
+typedef struct OnednnArgument { int id; void *memory; } OnednnArgument;
 
 static struct {
     void *handle;
@@ -33,7 +33,7 @@ static struct {
     const void *(*pd_query_md)(const void *, int what, int index);
     int (*pd_query)(const void *, int what, int index, void *);
     int (*primitive_create)(void **, const void *pd);
-    int (*primitive_execute)(const void *, void *stream, int count, const Argument *);
+    int (*primitive_execute)(const void *, void *stream, int count, const OnednnArgument *);
     int (*primitive_destroy)(void *);
     int (*memory_create)(void **, const void *md, void *engine, void *data);
     int (*memory_set_data_handle)(void *, void *data);
@@ -74,12 +74,12 @@ static struct {
 
 /* ---- loading */
 
-typedef struct Entry { void *pointer; const char *name; int version; /* 0: both */ } Entry;
+typedef struct OnednnSymbol { void *pointer; const char *name; int version; /* 0: both */ } OnednnSymbol;
 
 #define BOTH(field, name) {&library.field, "dnnl_" name, 0}
 #define TWO(field, name) {&library.field, "dnnl_" name, 2}
 #define THREE(field, name) {&library.field, "dnnl_" name, 3}
-static const Entry ENTRIES[] = {
+static const OnednnSymbol ENTRIES[] = {
     BOTH(get_effective_cpu_isa, "get_effective_cpu_isa"),
     BOTH(engine_create, "engine_create"),
     BOTH(stream_create, "stream_create"),
@@ -127,74 +127,74 @@ static bool find(void *field, const char *name)
     return address != NULL;
 }
 
-static bool open_library(const char *name, char *said, size_t room)
+static bool open_library(const char *name, char *description, size_t capacity)
 {
     library.handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library.handle == NULL) {
         const char *reason = dlerror();
-        snprintf(said, room, "%s", reason != NULL ? reason : "not found");
+        snprintf(description, capacity, "%s", reason != NULL ? reason : "not found");
         return false;
     }
     if (!find(&library.get_version, "dnnl_version")) {
-        snprintf(said, room, "%s is no oneDNN", name);
+        snprintf(description, capacity, "%s is no oneDNN", name);
         return false;
     }
     library.version = library.get_version();
     int major = library.version->major;
     if (major != 2 && major != 3) {
-        snprintf(said, room, "oneDNN %d is not known", major);
+        snprintf(description, capacity, "oneDNN %d is not known", major);
         return false;
     }
     for (size_t i = 0; i < sizeof ENTRIES / sizeof *ENTRIES; i++)
         if ((ENTRIES[i].version == 0 || ENTRIES[i].version == major) && !find(ENTRIES[i].pointer, ENTRIES[i].name)) {
-            snprintf(said, room, "oneDNN %d.%d has no %s", major, library.version->minor, ENTRIES[i].name);
+            snprintf(description, capacity, "oneDNN %d.%d has no %s", major, library.version->minor, ENTRIES[i].name);
             return false;
         }
     unsigned runtime = library.version->cpu_runtime;
     if (runtime != RUNTIME_SEQUENTIAL && runtime != RUNTIME_OMP && runtime != RUNTIME_THREADPOOL) {
-        snprintf(said, room, "oneDNN %d.%d is built on threads (TBB or SYCL) that cannot be switched off", major,
+        snprintf(description, capacity, "oneDNN %d.%d is built on threads (TBB or SYCL) that cannot be switched off", major,
                  library.version->minor);
         return false;
     }
     if (runtime == RUNTIME_OMP &&
         !(find(&library.set_threads, "omp_set_num_threads") && find(&library.get_threads, "omp_get_max_threads"))) {
-        snprintf(said, room, "oneDNN without omp_set_num_threads");
+        snprintf(description, capacity, "oneDNN without omp_set_num_threads");
         return false;
     }
     if (library.engine_create(&library.engine, CPU, 0) != 0 || library.attr_create(&library.attributes) != 0 ||
         library.attr_set_scratchpad_mode(library.attributes, USER_SCRATCHPAD) != 0) {
-        snprintf(said, room, "oneDNN has no engine here");
+        snprintf(description, capacity, "oneDNN has no engine here");
         return false;
     }
-    snprintf(said, room, "oneDNN %d.%d.%d", major, library.version->minor, library.version->patch);
+    snprintf(description, capacity, "oneDNN %d.%d.%d", major, library.version->minor, library.version->patch);
     return true;
 }
 
-static bool load(const char *name, char *said, size_t room)
+static bool load(const char *name, char *description, size_t capacity)
 {
     static const char *const NAMES[] = {"libdnnl.so.3", "libdnnl.so.2"};
     if (library.engine != NULL) {
-        snprintf(said, room, "oneDNN %d.%d.%d", library.version->major, library.version->minor, library.version->patch);
+        snprintf(description, capacity, "oneDNN %d.%d.%d", library.version->major, library.version->minor, library.version->patch);
         return true;
     }
     if (name != NULL)
-        return open_library(name, said, room);
+        return open_library(name, description, capacity);
     bool there = false;
     for (int i = 0; i < 2 && !there; i++) {
-        if (open_library(NAMES[i], said, room))
+        if (open_library(NAMES[i], description, capacity))
             return true;
         there = library.handle != NULL;
     }
     if (!there)
-        snprintf(said, room, "no oneDNN, with which many models are faster (Debian: apt-get install libdnnl2)");
+        snprintf(description, capacity, "no oneDNN, with which many models are faster (Debian: apt-get install libdnnl2)");
     return false;
 }
 
-bool onednn_load(const char *name, char *said, size_t room)
+bool onednn_load(const char *name, char *description, size_t capacity)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
-    bool good = load(name, said, room);
+    bool good = load(name, description, capacity);
     pthread_mutex_unlock(&lock);
     return good;
 }
@@ -255,7 +255,7 @@ bool onednn_is(const void *tensor, const OnednnTensor *plain)
 static const char *name_of(const void *descriptor)
 {
     const char *name = NULL;
-    return library.pd_query(descriptor, QUERY_SAID, 0, &name) == 0 && name != NULL ? name : "";
+    return library.pd_query(descriptor, QUERY_IMPLEMENTATION, 0, &name) == 0 && name != NULL ? name : "";
 }
 
 /* Makes a primitive of a descriptor. */
@@ -273,7 +273,7 @@ static bool finish(OnednnPrimitive *primitive, const int id[3])
     }
     primitive->scratch = library.pd_query_md(primitive->descriptor, QUERY_SCRATCHPAD, 0);
     primitive->scratch_bytes = primitive->scratch != NULL ? library.md_get_size(primitive->scratch) : 0;
-    primitive->said = name_of(primitive->descriptor);
+    primitive->implementation = name_of(primitive->descriptor);
     return true;
 }
 
@@ -417,9 +417,9 @@ void onednn_free(OnednnPrimitive *primitive)
 
 /* ---- execution */
 
-bool onednn_execute(const OnednnPrimitive *primitive, OnednnSeat *seat, void *const data[4])
+bool onednn_execute(const OnednnPrimitive *primitive, OnednnThread *seat, void *const data[4])
 {
-    Argument argument[4];
+    OnednnArgument argument[4];
     if (seat->stream == NULL && library.stream_create(&seat->stream, library.engine, IN_ORDER) != 0)
         return false;
     int count = 0;
@@ -432,7 +432,7 @@ bool onednn_execute(const OnednnPrimitive *primitive, OnednnSeat *seat, void *co
         else if (seat->data[i] != data[i] && library.memory_set_data_handle(seat->memory[i], data[i]) != 0)
             return false;
         seat->data[i] = data[i];
-        argument[count++] = (Argument){i < 3 ? primitive->id[i] : ONEDNN_SCRATCHPAD, seat->memory[i]};
+        argument[count++] = (OnednnArgument){i < 3 ? primitive->id[i] : ONEDNN_SCRATCHPAD, seat->memory[i]};
     }
     int before = onednn_threads(1);
     bool good = library.primitive_execute(primitive->primitive, seat->stream, count, argument) == 0;
@@ -440,12 +440,12 @@ bool onednn_execute(const OnednnPrimitive *primitive, OnednnSeat *seat, void *co
     return good;
 }
 
-void onednn_leave(OnednnSeat *seat)
+void onednn_leave(OnednnThread *seat)
 {
     for (int i = 0; i < 4; i++)
         if (seat->memory[i] != NULL)
             library.memory_destroy(seat->memory[i]);
     if (seat->stream != NULL)
         library.stream_destroy(seat->stream);
-    *seat = (OnednnSeat){0};
+    *seat = (OnednnThread){0};
 }

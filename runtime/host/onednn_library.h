@@ -40,16 +40,16 @@ typedef struct OnednnPrimitive {
     size_t bytes[3];
     const void *scratch;
     size_t scratch_bytes;
-    const char *said;       /* the implementation's name */
+    const char *implementation;       /* the implementation's name */
 } OnednnPrimitive;
 
 /* Objects with which one thread executes a primitive. */
-typedef struct OnednnSeat { void *memory[4]; void *data[4]; void *stream; } OnednnSeat;
+typedef struct OnednnThread { void *memory[4]; void *data[4]; void *stream; } OnednnThread;
 
 typedef struct OnednnVersion { int major, minor, patch; const char *hash; unsigned cpu_runtime, gpu_runtime; } OnednnVersion;
 
 /* Called once; returns true if the library can be used. name: a file, or NULL for the system's. */
-bool onednn_load(const char *name, char *said, size_t room);
+bool onednn_load(const char *name, char *description, size_t capacity);
 bool onednn_has_amx(void);  /* with AMX, its bf16 code is faster than its f32 code */
 bool onednn_converts(void); /* it vectorizes conversions between bf16 and f32; without AVX-512 it does not */
 
@@ -64,6 +64,6 @@ bool onednn_is(const void *tensor, const OnednnTensor *plain);
 void onednn_free(OnednnPrimitive *);
 
 /* data: of id[0], id[1], id[2], then scratch of scratch_bytes, aligned to 64 bytes. */
-bool onednn_execute(const OnednnPrimitive *, OnednnSeat *, void *const data[4]);
-void onednn_leave(OnednnSeat *);
+bool onednn_execute(const OnednnPrimitive *, OnednnThread *, void *const data[4]);
+void onednn_leave(OnednnThread *);
 #endif

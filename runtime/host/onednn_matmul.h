@@ -27,6 +27,6 @@ struct MgpuLibraryMatmul {
     bool partial;
     int64_t zeros;                      /* share without samples: bytes of C to clear */
     int threads;
-    OnednnSeat (**seat)[4];             /* [thread]: of main and convert */
+    OnednnThread (**per_thread)[4];             /* [thread]: of main and convert */
 };
 #endif

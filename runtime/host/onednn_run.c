@@ -40,22 +40,22 @@ static void flip_taps(const MgpuLibraryMatmul *matmul, const char *from, char *t
     }
 }
 
-static void execute(const OnednnPrimitive *primitive, OnednnSeat *seat, void *x, void *w, void *y, void *scratch)
+static void execute(const OnednnPrimitive *primitive, OnednnThread *seat, void *x, void *w, void *y, void *scratch)
 {
     void *const data[] = {x, w, y, scratch};
     if (!onednn_execute(primitive, seat, data))
-        mgpu_fail(MGPU_MACHINE_FAILED, "oneDNN failed (%s); MGPU_ONEDNN=off goes without it", primitive->said);
+        mgpu_fail(MGPU_MACHINE_FAILED, "oneDNN failed (%s); MGPU_ONEDNN=off goes without it", primitive->implementation);
 }
 
-static OnednnSeat *seat_of(MgpuLibraryMatmul *matmul, int thread)
+static OnednnThread *thread_of(MgpuLibraryMatmul *matmul, int thread)
 {
-    if (matmul->seat[thread] == NULL)
-        matmul->seat[thread] = mgpu_allocate(1, sizeof *matmul->seat[thread]);
-    return *matmul->seat[thread];
+    if (matmul->per_thread[thread] == NULL)
+        matmul->per_thread[thread] = mgpu_allocate(1, sizeof *matmul->per_thread[thread]);
+    return *matmul->per_thread[thread];
 }
 
 /* Converts an operand to the primitive's format. */
-static void *convert_in(MgpuLibraryMatmul *matmul, OnednnSeat *seat, int argument, char *data, char *scratch)
+static void *convert_in(MgpuLibraryMatmul *matmul, OnednnThread *seat, int argument, char *data, char *scratch)
 {
     if (argument == W && matmul->flips > 0) {
         flip_taps(matmul, data, scratch + matmul->flipped);
@@ -83,7 +83,7 @@ void mgpu_onednn_run(MgpuLibraryMatmul *matmul, const void *a, const void *b, vo
         memset(c, 0, (size_t)matmul->zeros);
     if (matmul->from == matmul->to)
         return;
-    OnednnSeat *seat = seat_of(matmul, thread);
+    OnednnThread *seat = thread_of(matmul, thread);
     /* a and b are not written; the library's interface has no const */
     char *base[] = {(char *)(uintptr_t)a, (char *)(uintptr_t)b, c};
     for (int i = 0; i < 3; i++)
@@ -129,7 +129,7 @@ int64_t mgpu_onednn_packed(const MgpuLibraryMatmul *matmul)
 
 void mgpu_onednn_pack(MgpuLibraryMatmul *matmul, const void *b, void *packed, void *scratch, int thread)
 {
-    OnednnSeat *seat = seat_of(matmul, thread);
+    OnednnThread *seat = thread_of(matmul, thread);
     char *data = (char *)(uintptr_t)b + matmul->offset[B];
     if (matmul->flips > 0) {
         flip_taps(matmul, data, (char *)scratch + matmul->flipped);

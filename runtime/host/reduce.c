@@ -7,12 +7,12 @@
  * multiples of a cache line. Sums of f16 and bf16 are formed in double and rounded by way of float. A plan may ask for rounds
  * instead (mgpu_rounds.h), after each of which all members synchronize. In other transfers, each member copies what it receives
  * from the sender; what a member receives never overlaps with what it sends. Sums of one-bit gradients and of moments
- * (gathered.c): each member stores what it sends, and sums what all have sent. */
+ * (gathered_sums.c): each member stores what it sends, and sums what all have sent. */
 #include "runtime/abi/mgpu_half.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
-#include "runtime/engine/slow.h"
+#include "runtime/engine/slow_device.h"
 #include "runtime/host/reduce.h"
 
 #include <stdlib.h>
@@ -21,14 +21,14 @@
 struct Reduction {
     int members;
     _Atomic int arrived;
-    Counter meetings; /* how often all members have arrived */
+    Counter barriers; /* how often all members have arrived */
     Operand *member;
     double link_rate; /* tests: bytes per second that a member sends or receives; 0: not limited */
     SlowLink *links;  /* [member]; shared with the reduction `beside` */
     int flow;
-    double *met;      /* [member]: when all had arrived at its last transfer, mgpu_seconds */
+    double *arrived_at;      /* [member]: when all had arrived at its last transfer, mgpu_seconds */
     void **codes;     /* [member]: what it has sent last in a gathered sum */
-    int64_t *room;    /* bytes of each */
+    int64_t *code_bytes;    /* bytes of each */
 };
 
 Reduction *mgpu_reduction_open(int members)
@@ -36,9 +36,9 @@ Reduction *mgpu_reduction_open(int members)
     Reduction *r = mgpu_allocate_aligned(_Alignof(Reduction), sizeof *r);
     r->members = members;
     r->member = mgpu_allocate((size_t)members, sizeof *r->member);
-    r->met = mgpu_allocate((size_t)members, sizeof *r->met);
+    r->arrived_at = mgpu_allocate((size_t)members, sizeof *r->arrived_at);
     r->codes = mgpu_allocate((size_t)members, sizeof *r->codes);
-    r->room = mgpu_allocate((size_t)members, sizeof *r->room);
+    r->code_bytes = mgpu_allocate((size_t)members, sizeof *r->code_bytes);
     return r;
 }
 
@@ -47,20 +47,20 @@ void mgpu_reduction_close(Reduction *r)
     for (int d = 0; d < r->members; d++)
         free(r->codes[d]);
     free(r->codes);
-    free(r->room);
+    free(r->code_bytes);
     free(r->member);
-    free(r->met);
+    free(r->arrived_at);
     free(r);
 }
 
-void mgpu_meet(Reduction *r)
+void mgpu_wait_for_members(Reduction *r)
 {
-    int64_t meeting = atomic_load(&r->meetings.value) + 1;
+    int64_t meeting = atomic_load(&r->barriers.value) + 1;
     if (atomic_fetch_add(&r->arrived, 1) + 1 == r->members) {
         atomic_store(&r->arrived, 0);
-        mgpu_counter_set(&r->meetings, meeting);
+        mgpu_counter_set(&r->barriers, meeting);
     } else {
-        mgpu_counter_wait(&r->meetings, meeting);
+        mgpu_counter_wait(&r->barriers, meeting);
     }
 }
 
@@ -146,22 +146,22 @@ static void add_slice(Reduction *r, Slice slice)
     }
 }
 
-void mgpu_add_operands(Operand *operands, int members, mgpu_stretch s)
+void mgpu_add_operands(Operand *operands, int members, mgpu_range s)
 {
     add_slice(&(Reduction){.members = members, .member = operands}, (Slice){s.begin, s.end, members, members + 1});
 }
 
 bool mgpu_operands_agree(const Operand *a, const Operand *b, int members)
 {
-    const mgpu_parties *p = &a->parties, *q = &b->parties;
+    const mgpu_participants *p = &a->participants, *q = &b->participants;
     return a->count == b->count && a->tag == b->tag && a->dtype == b->dtype && p->transfer == q->transfer && p->from == q->from &&
            p->to == q->to && (p->parts == q->parts || (p->parts && q->parts && memcmp(p->parts, q->parts, sizeof *p->parts * (size_t)(members + 1)) == 0));
 }
 
-mgpu_stretch mgpu_moved(const Operand *o, int from, int to)
+mgpu_range mgpu_moved(const Operand *o, int from, int to)
 {
-    mgpu_stretch sent = mgpu_sent_by(&o->parties, o->count, from), received = mgpu_received_by(&o->parties, o->count, to);
-    mgpu_stretch both = {sent.begin > received.begin ? sent.begin : received.begin, sent.end < received.end ? sent.end : received.end};
+    mgpu_range sent = mgpu_sent_by(&o->participants, o->count, from), received = mgpu_received_by(&o->participants, o->count, to);
+    mgpu_range both = {sent.begin > received.begin ? sent.begin : received.begin, sent.end < received.end ? sent.end : received.end};
     both.end = both.end < both.begin ? both.begin : both.end;
     return both;
 }
@@ -172,9 +172,9 @@ static Slice slice_of(const Reduction *r, int member)
     int64_t line = 64 / mgpu_dtype_bytes(o->dtype);
     int64_t slice = ((o->count + r->members - 1) / r->members + line - 1) / line * line;
     int64_t begin = slice * member < o->count ? slice * member : o->count;
-    if (o->parties.transfer == MGPU_TRANSFER_REDUCE)
+    if (o->participants.transfer == MGPU_TRANSFER_REDUCE)
         return (Slice){begin, begin + slice < o->count ? begin + slice : o->count, 0, r->members};
-    mgpu_stretch own = mgpu_received_by(&o->parties, o->count, member);
+    mgpu_range own = mgpu_received_by(&o->participants, o->count, member);
     return (Slice){own.begin, own.end, member, member + 1};
 }
 
@@ -183,7 +183,7 @@ static void fetch(const Reduction *r, int member)
     const Operand *o = &r->member[member];
     int64_t each = mgpu_dtype_bytes(o->dtype);
     for (int d = 0; d < r->members; d++) {
-        mgpu_stretch moved = mgpu_moved(o, d, member);
+        mgpu_range moved = mgpu_moved(o, d, member);
         if (d != member && moved.end > moved.begin)
             memcpy((char *)o->data + moved.begin * each, (const char *)r->member[d].data + moved.begin * each, (size_t)((moved.end - moved.begin) * each));
     }
@@ -193,7 +193,7 @@ static void take_round(Reduction *r, int member, int k)
 {
     const Operand *o = &r->member[member];
     int64_t each = mgpu_dtype_bytes(o->dtype);
-    mgpu_turn round = mgpu_round_of(o->way, r->members, member, k, o->count, 64 / each);
+    mgpu_round_step round = mgpu_round_of(o->implementation, r->members, member, k, o->count, 64 / each);
     int64_t begin = round.elements.begin, end = round.elements.end;
     if (round.from >= 0 && round.adds) {
         Operand both[] = {*o, r->member[round.from]};
@@ -204,16 +204,16 @@ static void take_round(Reduction *r, int member, int k)
 }
 
 /* ---- gathered sums */
-static bool gathers(const Operand *o) { return mgpu_gathers(o->parties.transfer); }
+static bool gathers(const Operand *o) { return mgpu_gathers(o->participants.transfer); }
 
 /* Called before all synchronize: nothing reads what was sent in the previous transfer any more. */
 static void put_sent(Reduction *r, int member)
 {
     const Operand *o = &r->member[member];
     int64_t bytes = mgpu_sent_bytes(o);
-    if (bytes > r->room[member]) {
+    if (bytes > r->code_bytes[member]) {
         free(r->codes[member]);
-        r->room[member] = bytes;
+        r->code_bytes[member] = bytes;
         r->codes[member] = mgpu_allocate_aligned(64, (size_t)bytes);
     }
     if (!mgpu_put_sent(o, r->codes[member]))
@@ -225,12 +225,12 @@ static void put_sent(Reduction *r, int member)
 static double bytes_sent(const Reduction *r, const Operand *o)
 {
     double bytes = (double)(o->count * mgpu_dtype_bytes(o->dtype)), others = (double)(r->members - 1) / r->members;
-    switch (o->parties.transfer) {
+    switch (o->participants.transfer) {
     case MGPU_TRANSFER_REDUCE:
-        switch (o->way) {
-        case MGPU_WAY_TREE: return 2 * mgpu_tree_height(r->members) * bytes;
-        case MGPU_WAY_DEVICE: return 2 * (r->members - 1) * bytes;
-        case MGPU_WAY_SERVER: return 2 * bytes;
+        switch (o->implementation) {
+        case MGPU_IMPLEMENTATION_TREE: return 2 * mgpu_tree_height(r->members) * bytes;
+        case MGPU_IMPLEMENTATION_DEVICE: return 2 * (r->members - 1) * bytes;
+        case MGPU_IMPLEMENTATION_SERVER: return 2 * bytes;
         default: return 2 * others * bytes;
         }
     case MGPU_TRANSFER_REDUCE_BITS:
@@ -241,26 +241,26 @@ static double bytes_sent(const Reduction *r, const Operand *o)
     }
 }
 
-static bool is_in_rounds(const Operand *o) { return mgpu_way_has_rounds(o->way) && o->parties.transfer == MGPU_TRANSFER_REDUCE; }
+static bool is_in_rounds(const Operand *o) { return mgpu_has_rounds(o->implementation) && o->participants.transfer == MGPU_TRANSFER_REDUCE; }
 
-int mgpu_exchange_parts(const Operand *o, int members) { return is_in_rounds(o) ? mgpu_round_count(o->way, members) : 1; }
+int mgpu_exchange_rounds(const Operand *o, int members) { return is_in_rounds(o) ? mgpu_round_count(o->implementation, members) : 1; }
 
-static void take_part(Reduction *r, int member, int part)
+static void execute_round(Reduction *r, int member, int part)
 {
     const Operand *o = &r->member[member];
     if (gathers(o))
         mgpu_add_sent((const void *const *)r->codes, r->members, o);
     else if (is_in_rounds(o))
         take_round(r, member, part);
-    else if (mgpu_transfer_row(o->parties.transfer)->adds)
+    else if (mgpu_transfer_row(o->participants.transfer)->adds)
         add_slice(r, slice_of(r, member));
     else
         fetch(r, member);
 }
 
-void mgpu_exchange_part(Operand *operands, int members, int member, int part)
+void mgpu_exchange_round(Operand *operands, int members, int member, int part)
 {
-    take_part(&(Reduction){.members = members, .member = operands}, member, part);
+    execute_round(&(Reduction){.members = members, .member = operands}, member, part);
 }
 
 bool mgpu_exchange(Reduction *r, int member, const Operand *o)
@@ -269,9 +269,9 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
         r->member[member] = *o;
         if (gathers(o))
             put_sent(r, member);
-        mgpu_meet(r);
+        mgpu_wait_for_members(r);
     }
-    r->met[member] = mgpu_seconds();
+    r->arrived_at[member] = mgpu_seconds();
     if (r->members == 1)
         return true;
     if (r->link_rate > 0)
@@ -279,14 +279,14 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
     for (int d = 0; d < r->members; d++)
         if (!mgpu_operands_agree(&r->member[d], o, r->members))
             return false;
-    for (int part = 0, parts = mgpu_exchange_parts(o, r->members); part < parts; part++) {
+    for (int part = 0, parts = mgpu_exchange_rounds(o, r->members); part < parts; part++) {
         if (part)
-            mgpu_meet(r);
-        take_part(r, member, part);
+            mgpu_wait_for_members(r);
+        execute_round(r, member, part);
     }
     if (r->link_rate > 0)
         mgpu_slow_link_end(&r->links[member], r->flow, r->link_rate);
-    mgpu_meet(r);
+    mgpu_wait_for_members(r);
     return true;
 }
 
@@ -298,11 +298,11 @@ static bool exchange_in_memory(Collective *c, int member, const Operand *o)
     return mgpu_exchange(((InMemory *)c)->reduction, member, o);
 }
 
-static const char *made_in_memory(const Collective *c, uint8_t way) { return mgpu_way_has_rounds(way) ? mgpu_way_name(way) : c->name; }
+static const char *made_in_memory(const Collective *c, uint8_t implementation) { return mgpu_has_rounds(implementation) ? mgpu_implementation_name(implementation) : c->name; }
 
-static double met_in_memory(const Collective *c, int member)
+static double arrival_time_in_memory(const Collective *c, int member)
 {
-    return ((const InMemory *)c)->reduction->met[member];
+    return ((const InMemory *)c)->reduction->arrived_at[member];
 }
 
 static void close_in_memory(Collective *c)
@@ -317,7 +317,7 @@ static void close_in_memory(Collective *c)
 Collective *mgpu_collective_in_memory(int members, Collective *beside)
 {
     InMemory *c = mgpu_allocate(1, sizeof *c);
-    *c = (InMemory){{.name = "host", .transfer = exchange_in_memory, .close = close_in_memory, .made_by = made_in_memory, .met = met_in_memory}, mgpu_reduction_open(members)};
+    *c = (InMemory){{.name = "host", .transfer = exchange_in_memory, .close = close_in_memory, .made_by = made_in_memory, .arrival_time = arrival_time_in_memory}, mgpu_reduction_open(members)};
     Reduction *r = c->reduction;
     r->link_rate = mgpu_link_rate();
     r->flow = beside ? 1 : 0;

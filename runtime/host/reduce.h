@@ -13,19 +13,19 @@ void mgpu_reduction_close(Reduction *);
 bool mgpu_exchange(Reduction *, int member, const Operand *);
 /* The same without a thread per member, and without gathered sums (mgpu_gathers): parts, before, between and after which all
  * members synchronize. operands: [member]. */
-int mgpu_exchange_parts(const Operand *, int members);
-void mgpu_exchange_part(Operand *operands, int members, int member, int part);
-void mgpu_meet(Reduction *);           /* barrier of all members */
+int mgpu_exchange_rounds(const Operand *, int members);
+void mgpu_exchange_round(Operand *operands, int members, int member, int part);
+void mgpu_wait_for_members(Reduction *);           /* barrier of all members */
 bool mgpu_operands_agree(const Operand *, const Operand *, int members);
-void mgpu_add_operands(Operand *operands, int members, mgpu_stretch); /* sums all operands to operands[members] */
+void mgpu_add_operands(Operand *operands, int members, mgpu_range); /* sums all operands to operands[members] */
 /* Returns the part of what member `from` sends that `to` receives. */
-mgpu_stretch mgpu_moved(const Operand *, int from, int to);
+mgpu_range mgpu_moved(const Operand *, int from, int to);
 
 /* ---- bits.c: codes of mgpu_bits.h, for f32 and f64 */
 bool mgpu_encode(void *codes, const void *values, int64_t count, uint8_t dtype); /* false: a segment has more than two values */
 void mgpu_add_codes(const void *const *codes, int members, void *sum, int64_t count, uint8_t dtype); /* in the members' order */
 
-/* ---- gathered.c: the bytes that a member sends in a gathered sum, what it sends (false: impossible), and the sum of what all
+/* ---- gathered_sums.c: the bytes that a member sends in a gathered sum, what it sends (false: impossible), and the sum of what all
  * have sent. */
 int64_t mgpu_sent_bytes(const Operand *);
 bool mgpu_put_sent(const Operand *, void *sent);

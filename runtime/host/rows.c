@@ -14,17 +14,17 @@
 enum { LANES = 64, FEW = 8, BLOCK = 32 };
 
 /* A run of rows at equal distances. */
-typedef struct Run {
+typedef struct RowRange {
     int64_t operand, result;       /* offset of the first row's first element */
     int64_t operand_lane, result_lane;
     int64_t lanes;
-} Run;
+} RowRange;
 
 /* Returns several rows from `row` on, which end before `end`, or one row. */
-static Run run_at(const mgpu_rows *t, int64_t row, int64_t end, bool several)
+static RowRange run_at(const mgpu_rows *t, int64_t row, int64_t end, bool several)
 {
     int64_t sample = row / t->rows, rest = row % t->rows;
-    Run r = {.operand = sample * t->operand_sample, .result = sample * t->result_sample, .lanes = 1};
+    RowRange r = {.operand = sample * t->operand_sample, .result = sample * t->result_sample, .lanes = 1};
     int64_t left = 1;
     if (t->axes == 0) { /* one row per sample */
         left = end - row;
@@ -62,7 +62,7 @@ static void part_of(const mgpu_rows *t, const mgpu_part *part, int64_t *begin, i
 
 /* NAME: elements of type FROM in memory, converted by READ; sums of type SUM; results of type TO. */
 #define CUMSUM(NAME, FROM, READ, SUM, TO)                                                                                  \
-    static void cumsum_##NAME(const mgpu_rows *t, const Run *r, const FROM *restrict x, TO *restrict y)                    \
+    static void cumsum_##NAME(const mgpu_rows *t, const RowRange *r, const FROM *restrict x, TO *restrict y)                    \
     {                                                                                                                      \
         SUM sum[LANES] = {0};                                                                                              \
         const int64_t n = t->along.extent, first = t->backwards && n ? n - 1 : 0, lanes = r->lanes;                        \
@@ -103,7 +103,7 @@ void mgpu_cumsum(const mgpu_rows *t, void *const *argument, const mgpu_part *par
     int64_t begin, end;
     part_of(t, part, &begin, &end);
     for (int64_t row = begin; row < end;) {
-        Run r = run_at(t, row, end, true);
+        RowRange r = run_at(t, row, end, true);
         switch (t->type) {
         case MGPU_F32:
             if (t->half)
@@ -203,7 +203,7 @@ HEAP(Wide)
 /* Elements that are not larger than the smallest of the heap are skipped: blocks without a larger one by a loop without branches.
  * Of equal elements the earlier one is larger, so equal ones are skipped, too. */
 #define TOP_K(NAME, FROM, READ, ORDER, TO, KEY)                                                                            \
-    static void top_k_##NAME(const mgpu_rows *t, const Run *r, const FROM *restrict x, TO *restrict values,                \
+    static void top_k_##NAME(const mgpu_rows *t, const RowRange *r, const FROM *restrict x, TO *restrict values,                \
                              int32_t *restrict places, KEY *heap)                                                          \
     {                                                                                                                      \
         const int64_t n = t->along.extent, k = t->k, step = t->along.operand, result_step = t->along.result;               \
@@ -264,7 +264,7 @@ void mgpu_top_k(const mgpu_rows *t, void *const *argument, const mgpu_part *part
     int64_t begin, end;
     part_of(t, part, &begin, &end);
     for (int64_t row = begin; row < end; row++) {
-        Run r = run_at(t, row, end, false);
+        RowRange r = run_at(t, row, end, false);
         switch (t->type) {
         case MGPU_F32:
             if (t->half)

@@ -21,7 +21,7 @@ struct mgpu_model {
     Context context;
     const mgpu_program *program;
     const mgpu_plan *plan;
-    Options options;
+    RunOptions options;
     Engine *engine;
     Feed feed;
     bool *wanted;                /* for each input of the model: some output depends on it */
@@ -48,9 +48,9 @@ static void read_memory(const Stream *s, int64_t sample, Reading *r, Item *items
     }
 }
 
-static void describe_memory(const Stream *s, int64_t sample, int column, char *text, size_t room)
+static void describe_memory(const Stream *s, int64_t sample, int column, char *text, size_t capacity)
 {
-    snprintf(text, room, "input '%s': sample %lld", s->columns[column].name, (long long)sample);
+    snprintf(text, capacity, "input '%s': sample %lld", s->columns[column].name, (long long)sample);
 }
 
 static void forget_memory(Stream *s) { (void)s; }
@@ -75,9 +75,9 @@ static void open_set(mgpu_model *m)
 }
 
 /* ---- the options of a program that a library sets */
-static Options options_of(const mgpu_program *p, const char *weights, int threads)
+static RunOptions options_of(const mgpu_program *p, const char *weights, int threads)
 {
-    Options o = mgpu_default_options(p, p->name);
+    RunOptions o = mgpu_default_options(p, p->name);
     o.command = COMMAND_PREDICT;
     o.init = weights;
     o.here = true;
@@ -174,17 +174,17 @@ const mgpu_model_tensor *mgpu_model_output(const mgpu_model *m, int number)
     return number >= 0 && number < m->program->output_count ? &m->outputs[number] : NULL;
 }
 
-typedef struct Call {
+typedef struct PredictCall {
     mgpu_model *model;
     int64_t samples;
     const void *const *inputs;
     void *const *outputs;
     char *complaint;             /* about a sample that does not fit; else NULL */
-} Call;
+} PredictCall;
 
 static void run(void *argument)
 {
-    Call *call = argument;
+    PredictCall *call = argument;
     mgpu_model *m = call->model;
     int outputs = m->program->output_count;
     uint8_t *fetch[outputs + 1];
@@ -201,10 +201,10 @@ static void run(void *argument)
     mgpu_engine_leave(m->engine);
 }
 
-static void forget_complaint(void *argument) { free(((Call *)argument)->complaint); }
+static void forget_complaint(void *argument) { free(((PredictCall *)argument)->complaint); }
 
 /* Returns what is wrong with the arguments, or NULL. */
-static const char *wrong_with(const Call *c)
+static const char *wrong_with(const PredictCall *c)
 {
     if (!c->model)
         return "model: NULL is not an open model";
@@ -220,7 +220,7 @@ static const char *wrong_with(const Call *c)
 
 int mgpu_model_run(mgpu_model *m, int64_t samples, const void *const *inputs, void *const *outputs)
 {
-    Call call = {m, samples, inputs, outputs, NULL};
+    PredictCall call = {m, samples, inputs, outputs, NULL};
     const char *wrong = wrong_with(&call);
     if (wrong)
         return fail(wrong);

@@ -15,15 +15,15 @@
 #include <zlib.h>
 
 /* In the order of release. TEXT: a stream of open_memstream. */
-typedef enum Kind { THREAD, GZIP, STREAM, TEXT, FOLDER, DESCRIPTOR, MAPPING, KINDS } Kind;
+typedef enum ResourceKind { THREAD, GZIP, STREAM, TEXT, FOLDER, DESCRIPTOR, MAPPING, KINDS } ResourceKind;
 /* The result of such a stream, which is not in the frame of its opener, since that may be gone. */
 typedef struct Made { char *text; size_t length; char **to; size_t *to_length; } Made;
-typedef struct Item { Kind kind; uintptr_t key; size_t bytes; Made *made; } Item; /* bytes: of a mapping */
+typedef struct Resource { ResourceKind kind; uintptr_t key; size_t bytes; Made *made; } Resource; /* bytes: of a mapping */
 struct Resources {
     uintptr_t *set;              /* 0: free; the size is a power of two */
-    size_t room, count;
-    Item *items;
-    int item_room, item_count;
+    size_t capacity, count;
+    Resource *items;
+    int item_capacity, item_count;
 };
 
 void *__real_malloc(size_t);
@@ -57,29 +57,29 @@ int __real_pthread_join(pthread_t, void **);
 /* ---- the set of addresses */
 static size_t place_of(const struct Resources *r, uintptr_t key)
 {
-    return (size_t)((key >> 4) * 0x9e3779b97f4a7c15u >> 20) & (r->room - 1);
+    return (size_t)((key >> 4) * 0x9e3779b97f4a7c15u >> 20) & (r->capacity - 1);
 }
 
 static size_t find(const struct Resources *r, uintptr_t key) /* returns the key's slot, or a free slot for it */
 {
     size_t at = place_of(r, key);
     while (r->set[at] && r->set[at] != key)
-        at = (at + 1) & (r->room - 1);
+        at = (at + 1) & (r->capacity - 1);
     return at;
 }
 
 static bool grow(struct Resources *r)
 {
-    struct Resources larger = {.room = r->room ? 2 * r->room : 256};
-    larger.set = __real_calloc(larger.room, sizeof *larger.set);
-    for (size_t i = 0; larger.set && i < r->room; i++)
+    struct Resources larger = {.capacity = r->capacity ? 2 * r->capacity : 256};
+    larger.set = __real_calloc(larger.capacity, sizeof *larger.set);
+    for (size_t i = 0; larger.set && i < r->capacity; i++)
         if (r->set[i])
             larger.set[find(&larger, r->set[i])] = r->set[i];
     if (!larger.set)
         return false;
     __real_free(r->set);
     r->set = larger.set;
-    r->room = larger.room;
+    r->capacity = larger.capacity;
     return true;
 }
 
@@ -90,8 +90,8 @@ static void take_out(struct Resources *r, uintptr_t key)
     if (!r->set[gap])
         return;
     r->count--;
-    for (size_t at = (gap + 1) & (r->room - 1); r->set[at]; at = (at + 1) & (r->room - 1))
-        if (((at - place_of(r, r->set[at])) & (r->room - 1)) >= ((at - gap) & (r->room - 1))) {
+    for (size_t at = (gap + 1) & (r->capacity - 1); r->set[at]; at = (at + 1) & (r->capacity - 1))
+        if (((at - place_of(r, r->set[at])) & (r->capacity - 1)) >= ((at - gap) & (r->capacity - 1))) {
             r->set[gap] = r->set[at];
             gap = at;
         }
@@ -118,7 +118,7 @@ static void *keep_memory(void *p)
 {
     Context *c;
     struct Resources *r = p ? begin(&c) : NULL;
-    if (r && (2 * r->count < r->room || grow(r))) {
+    if (r && (2 * r->count < r->capacity || grow(r))) {
         r->set[find(r, (uintptr_t)p)] = (uintptr_t)p;
         r->count++;
     }
@@ -137,30 +137,30 @@ static void forget_memory(void *p)
         end(c);
 }
 
-static bool keep_item(Item item)
+static bool keep_item(Resource item)
 {
     Context *c;
     struct Resources *r = begin(&c);
-    if (r && r->item_count == r->item_room) {
-        int room = 2 * r->item_room + 16;
-        Item *more = __real_realloc(r->items, (size_t)room * sizeof *more);
+    if (r && r->item_count == r->item_capacity) {
+        int capacity = 2 * r->item_capacity + 16;
+        Resource *more = __real_realloc(r->items, (size_t)capacity * sizeof *more);
         r->items = more ? more : r->items;
-        r->item_room = more ? room : r->item_room;
+        r->item_capacity = more ? capacity : r->item_capacity;
     }
-    bool kept = r && r->item_count < r->item_room;
+    bool kept = r && r->item_count < r->item_capacity;
     if (kept)
         r->items[r->item_count++] = item;
     end(c);
     return kept;
 }
 
-static void keep(Kind kind, uintptr_t key, size_t bytes) { keep_item((Item){kind, key, bytes, NULL}); }
+static void keep(ResourceKind kind, uintptr_t key, size_t bytes) { keep_item((Resource){kind, key, bytes, NULL}); }
 
-static Item forget(Kind kind, uintptr_t key) /* returns the item; its key is 0 if it is unknown */
+static Resource forget(ResourceKind kind, uintptr_t key) /* returns the item; its key is 0 if it is unknown */
 {
     Context *c;
     struct Resources *r = begin(&c);
-    Item item = {0};
+    Resource item = {0};
     for (int i = r ? r->item_count - 1 : -1; i >= 0 && !item.key; i--)
         if (r->items[i].kind == kind && r->items[i].key == key) {
             item = r->items[i];
@@ -238,13 +238,13 @@ int __wrap_munmap(void *p, size_t bytes)
     struct Resources *r = begin(&c);
     uintptr_t from = (uintptr_t)p, to = from + bytes;
     for (int i = 0; r && i < r->item_count; i++) {
-        Item *m = &r->items[i];
+        Resource *m = &r->items[i];
         if (m->kind != MAPPING || from < m->key || from >= m->key + m->bytes)
             continue;
         if (from > m->key) /* the end is unmapped */
             m->bytes = from - m->key;
         else if (to < m->key + m->bytes) /* the beginning is unmapped */
-            *m = (Item){MAPPING, to, m->key + m->bytes - to, NULL};
+            *m = (Resource){MAPPING, to, m->key + m->bytes - to, NULL};
         else
             *m = r->items[--r->item_count];
         break;
@@ -262,7 +262,7 @@ static int keep_file(int file)
 }
 
 /* Returns `opened`. file: a descriptor that it takes over, or -1. */
-static void *keep_open(Kind kind, void *opened, int file)
+static void *keep_open(ResourceKind kind, void *opened, int file)
 {
     if (opened && file >= 0)
         forget(DESCRIPTOR, (uintptr_t)file);
@@ -325,7 +325,7 @@ FILE *__wrap_open_memstream(char **text, size_t *length)
     made->to = text;
     made->to_length = length;
     FILE *f = __real_open_memstream(&made->text, &made->length);
-    if (f && keep_item((Item){TEXT, (uintptr_t)f, 0, made}))
+    if (f && keep_item((Resource){TEXT, (uintptr_t)f, 0, made}))
         return f;
     if (f)
         __real_fclose(f);
@@ -412,7 +412,7 @@ void mgpu_resources_free(struct Resources *r)
     __real_free(r);
 }
 
-static void release(const Item *item)
+static void release(const Resource *item)
 {
     switch (item->kind) {
     case THREAD: __real_pthread_join((pthread_t)item->key, NULL); break;
@@ -429,7 +429,7 @@ static void release(const Item *item)
 }
 
 /* Removes the last item of a kind. Returns false if there is none. */
-static bool take_last(Context *c, Kind kind, Item *last)
+static bool take_last(Context *c, ResourceKind kind, Resource *last)
 {
     struct Resources *r = c->resources;
     bool found = false;
@@ -447,13 +447,13 @@ static bool take_last(Context *c, Kind kind, Item *last)
 void mgpu_resources_release(Context *c)
 {
     struct Resources *r = c->resources;
-    for (Kind kind = 0; kind < KINDS; kind++) {
-        for (Item item; take_last(c, kind, &item);)
+    for (ResourceKind kind = 0; kind < KINDS; kind++) {
+        for (Resource item; take_last(c, kind, &item);)
             release(&item);
         if (kind == THREAD)
             mgpu_context_release(c); /* all threads have ended */
     }
-    for (size_t i = 0; i < r->room; i++)
+    for (size_t i = 0; i < r->capacity; i++)
         __real_free((void *)r->set[i]);
     __real_free(r->items);
     mgpu_resources_free(r);

@@ -12,7 +12,7 @@ static MPI_Request request[MGPU_MPI_CHANNELS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 enum { LISTENERS = 2 };
 static MPI_Comm cards;
-static MPI_Request told[LISTENERS] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}, heard = MPI_REQUEST_NULL;
+static MPI_Request sending[LISTENERS] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL}, receiving = MPI_REQUEST_NULL;
 /* [ranks]; in use until a gather has completed */
 static int own_rank, ranks, *to_each[MGPU_MPI_CHANNELS], *from_each[MGPU_MPI_CHANNELS], *own_at[MGPU_MPI_CHANNELS];
 static char sent[LISTENERS][MGPU_MPI_CARD], received[MGPU_MPI_CARD];
@@ -91,27 +91,27 @@ static int done(int channel)
     return flag;
 }
 
-static int tell(int to, const void *card, int bytes)
+static int send(int to, const void *card, int bytes)
 {
     int free;
     pthread_mutex_lock(&lock);
-    MPI_Test(&told[to], &free, MPI_STATUS_IGNORE);
+    MPI_Test(&sending[to], &free, MPI_STATUS_IGNORE);
     if (free) {
         memcpy(sent[to], card, (size_t)bytes);
-        MPI_Isend(sent[to], bytes, MPI_BYTE, to, 0, cards, &told[to]);
+        MPI_Isend(sent[to], bytes, MPI_BYTE, to, 0, cards, &sending[to]);
     }
     pthread_mutex_unlock(&lock);
     return free;
 }
 
-static int hear(void *card, int bytes)
+static int receive(void *card, int bytes)
 {
     int any;
     MPI_Status status;
     pthread_mutex_lock(&lock);
-    if (heard == MPI_REQUEST_NULL)
-        MPI_Irecv(received, MGPU_MPI_CARD, MPI_BYTE, MPI_ANY_SOURCE, 0, cards, &heard);
-    MPI_Test(&heard, &any, &status);
+    if (receiving == MPI_REQUEST_NULL)
+        MPI_Irecv(received, MGPU_MPI_CARD, MPI_BYTE, MPI_ANY_SOURCE, 0, cards, &receiving);
+    MPI_Test(&receiving, &any, &status);
     if (any)
         memcpy(card, received, (size_t)bytes);
     pthread_mutex_unlock(&lock);
@@ -121,9 +121,9 @@ static int hear(void *card, int bytes)
 static void end(void)
 {
     pthread_mutex_lock(&lock);
-    if (heard != MPI_REQUEST_NULL) {
-        MPI_Cancel(&heard);
-        MPI_Wait(&heard, MPI_STATUS_IGNORE);
+    if (receiving != MPI_REQUEST_NULL) {
+        MPI_Cancel(&receiving);
+        MPI_Wait(&receiving, MPI_STATUS_IGNORE);
     }
     MPI_Finalize();
     pthread_mutex_unlock(&lock);
@@ -132,4 +132,4 @@ static void end(void)
 /* May be called by any thread at any time: the process ends here. */
 static void stop(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
 
-const mgpu_mpi_calls mgpu_mpi = {start, exchange, gather, broadcast, done, tell, hear, end, stop};
+const mgpu_mpi_calls mgpu_mpi = {start, exchange, gather, broadcast, done, send, receive, end, stop};

@@ -17,7 +17,7 @@ typedef struct Mpi {
     Processes processes;
     char host[MGPU_MPI_HOST], speaker[MGPU_MPI_HOST + 40];
     double patience; /* in seconds; 0: unlimited */
-    Roll *roll;
+    Presence *presence;
 } Mpi;
 
 /* The first tests follow each other directly, since most operations complete soon. Later ones sleep in between, for a fraction of
@@ -32,17 +32,17 @@ void mgpu_mpi_wait(const Processes *p, int channel, const char *what)
         if (i < AT_ONCE)
             continue;
         if (i == AT_ONCE)
-            mgpu_roll_wait(m->roll, channel, what);
+            mgpu_presence_set_wait(m->presence, channel, what);
         double began = mgpu_seconds();
         double nap = fmin(fmax(waited / PART, shortest), longest);
         nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * nap)}, NULL);
         waited += fmin(mgpu_seconds() - began, pause);
         if (m->patience > 0 && waited > judged) {
-            mgpu_roll_judge(m->roll, what, waited);
+            mgpu_presence_end_if_hung(m->presence, what, waited);
             judged = waited + pause;
         }
     }
-    mgpu_roll_wait(m->roll, channel, NULL);
+    mgpu_presence_set_wait(m->presence, channel, NULL);
 }
 
 static int follow(Processes *p, int value)
@@ -60,7 +60,7 @@ static void bring(Processes *p, const uint8_t *own, uint8_t *all, const int64_t 
     int *bytes = mgpu_allocate((size_t)p->count, sizeof *bytes), *place = mgpu_allocate((size_t)p->count, sizeof *place);
     for (int r = 0; r < p->count; r++)
         rounds = (at[r + 1] - at[r] + most - 1) / most > rounds ? (at[r + 1] - at[r] + most - 1) / most : rounds;
-    uint8_t *room = mgpu_allocate(1, (size_t)(!all ? 1 : rounds > 1 ? most * p->count : at[p->count] + 1));
+    uint8_t *capacity = mgpu_allocate(1, (size_t)(!all ? 1 : rounds > 1 ? most * p->count : at[p->count] + 1));
     int *none = mgpu_allocate((size_t)p->count, sizeof *none), *sent = mgpu_allocate((size_t)p->count, sizeof *sent);
     for (int64_t k = 0; k < rounds; k++) {
         int sum = 0;
@@ -71,18 +71,18 @@ static void bring(Processes *p, const uint8_t *own, uint8_t *all, const int64_t 
         }
         sent[0] = bytes[p->rank];
         if (to_all)
-            memcpy(room + place[p->rank], own + k * most, (size_t)bytes[p->rank]);
+            memcpy(capacity + place[p->rank], own + k * most, (size_t)bytes[p->rank]);
         if (to_all)
-            mgpu_mpi.gather(MGPU_MPI_RUN, room, bytes, place);
+            mgpu_mpi.gather(MGPU_MPI_RUN, capacity, bytes, place);
         else
-            mgpu_mpi.exchange(MGPU_MPI_RUN, own + k * most, sent, none, room, all ? bytes : none, place);
+            mgpu_mpi.exchange(MGPU_MPI_RUN, own + k * most, sent, none, capacity, all ? bytes : none, place);
         mgpu_mpi_wait(p, MGPU_MPI_RUN, "what each process has");
         for (int r = 0; r < p->count && all; r++)
-            memcpy(all + at[r] + k * most, room + place[r], (size_t)bytes[r]);
+            memcpy(all + at[r] + k * most, capacity + place[r], (size_t)bytes[r]);
     }
     free(sent);
     free(none);
-    free(room);
+    free(capacity);
     free(place);
     free(bytes);
 }
@@ -99,8 +99,8 @@ static void exchange(Processes *p, const void *from, const int *sent, const int 
 /* Rank 0 reports the first rank that differs, which ends the others. */
 static void compare(Processes *p, const char *what, const char *cure, uint64_t digest)
 {
-    typedef struct Card { uint64_t digest; char host[MGPU_MPI_HOST]; } Card;
-    Card *cards = mgpu_allocate((size_t)p->count, sizeof *cards);
+    typedef struct RankIdentity { uint64_t digest; char host[MGPU_MPI_HOST]; } RankIdentity;
+    RankIdentity *cards = mgpu_allocate((size_t)p->count, sizeof *cards);
     cards[p->rank].digest = digest;
     snprintf(cards[p->rank].host, sizeof cards->host, "%s", p->host);
     mgpu_gather_each(p, cards, sizeof *cards);
@@ -144,18 +144,18 @@ static Collective *connect(Processes *p, const mgpu_plan *plan, int lane)
     return mgpu_collective_spanning(p, plan, lane == MGPU_SYNC ? MGPU_MPI_SYNC : MGPU_MPI_COMM);
 }
 
-static bool suspect(const Processes *p, bool busy, char *text, size_t room)
+static bool find_culprit(const Processes *p, bool busy, char *text, size_t capacity)
 {
-    return mgpu_roll_suspect(((const Mpi *)p)->roll, busy, text, room);
+    return mgpu_presence_find_culprit(((const Mpi *)p)->presence, busy, text, capacity);
 }
-static bool waits(const Processes *p, char *text, size_t room) { return mgpu_roll_waits(((const Mpi *)p)->roll, text, room); }
-static void watch(Processes *p, Where *where, const void *engine) { mgpu_roll_watch(((Mpi *)p)->roll, where, engine); }
+static bool waits(const Processes *p, char *text, size_t capacity) { return mgpu_presence_describe_wait(((const Mpi *)p)->presence, text, capacity); }
+static void watch(Processes *p, Where *where, const void *engine) { mgpu_presence_watch(((Mpi *)p)->presence, where, engine); }
 
 static void close_processes(Processes *p)
 {
-    Roll *roll = ((Mpi *)p)->roll;
+    Presence *roll = ((Mpi *)p)->presence;
     if (roll)
-        mgpu_roll_close(roll, p);
+        mgpu_presence_close(roll, p);
     mgpu_mpi.end();
     mgpu_speak_as(NULL, true, NULL);
     free(p);
@@ -214,11 +214,11 @@ Processes *mgpu_mpi_processes(void)
         return NULL;
     }
     *p = (Processes){.rank = p->rank, .count = p->count, .host = m->host, .check = check, .connect = connect, .follow = follow,
-                     .compare = compare, .gather = gather, .collect = collect, .exchange = exchange, .watch = watch, .suspect = suspect, .waits = waits, .close = close_processes};
+                     .compare = compare, .gather = gather, .collect = collect, .exchange = exchange, .watch = watch, .find_culprit = find_culprit, .waits = waits, .close = close_processes};
     snprintf(m->speaker, sizeof m->speaker, "rank %d on %s: ", p->rank, m->host);
     mgpu_speak_as(m->speaker, p->rank == 0, mgpu_mpi.abort);
     m->patience = mgpu_patience();
-    m->roll = mgpu_roll_open(p, m->patience);
+    m->presence = mgpu_presence_open(p, m->patience);
     if (p->rank)
         silence();
     return p;

@@ -44,8 +44,8 @@ static void draw(const Buffer *b, const Life *l, double end_us, double arena, Sh
     double x = LEFT_OF_IT + x0 * (WIDTH - LEFT_OF_IT), width = (x1 - x0) * (WIDTH - LEFT_OF_IT);
     fprintf(s->f, "<rect class=\"b-%s%s\" x=\"%.1f\" y=\"%.2f\" width=\"%.1f\" height=\"%.2f\"><title>", BUFFER_KIND_NAME[b->kind],
              height < THIN ? " thin" : "", x, HEIGHT - bottom - height, width > .4 ? width : .4, height > .15 ? height : .15);
-    mgpu_svg_text(mgpu_keep_text(s, "%s, %s at %lld%s", b->name, mgpu_keep_bytes(s, (double)mgpu_view_buffer_bytes(b)), (long long)b->offset,
-                    mgpu_view_stays(b) ? ", through the step" : mgpu_keep_text(s, ", %s to %s", mgpu_keep_time(s, l->begin_us), mgpu_keep_time(s, l->end_us))),
+    mgpu_svg_text(mgpu_sheet_text(s, "%s, %s at %lld%s", b->name, mgpu_sheet_bytes(s, (double)mgpu_view_buffer_bytes(b)), (long long)b->offset,
+                    mgpu_view_stays(b) ? ", through the step" : mgpu_sheet_text(s, ", %s to %s", mgpu_sheet_time(s, l->begin_us), mgpu_sheet_time(s, l->end_us))),
              s);
     fprintf(s->f, "</title></rect>\n");
     draw_name(b->name, x, HEIGHT - bottom - height, width, height, b->kind == BUFFER_TEMPORARY, s);
@@ -62,7 +62,7 @@ static double tick_of(double all, bool bytes)
 static const char *tick_text(double us, double end_us, Sheet *s)
 {
     double unit = end_us >= 1e6 ? 1e6 : end_us >= 1e3 ? 1e3 : 1;
-    return mgpu_keep_text(s, "%g %s", us / unit, unit > 1e3 ? "s" : unit > 1 ? "ms" : "us");
+    return mgpu_sheet_text(s, "%g %s", us / unit, unit > 1e3 ? "s" : unit > 1 ? "ms" : "us");
 }
 
 static void draw_axes(double arena, double end_us, Sheet *s)
@@ -71,7 +71,7 @@ static void draw_axes(double arena, double end_us, Sheet *s)
     for (double at = 0; at <= arena; at += bytes) {
         double y = HEIGHT - HEIGHT * at / arena;
         fprintf(s->f, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                 LEFT_OF_IT, y, WIDTH, LEFT_OF_IT - 4, y + (y < 8 ? 9 : 4), mgpu_keep_bytes(s, at));
+                 LEFT_OF_IT, y, WIDTH, LEFT_OF_IT - 4, y + (y < 8 ? 9 : 4), mgpu_sheet_bytes(s, at));
     }
     for (double at = 0; at <= end_us; at += us) {
         double x = LEFT_OF_IT + (WIDTH - LEFT_OF_IT) * at / end_us;
@@ -89,17 +89,17 @@ void mgpu_arena_print(const Page *p, Sheet *s)
     static const char *const KINDS[] = {"step", "input", "variable", "report", "output", "temporary", "bucket", "workspace", "local"};
     const ViewDevice *d = &p->view->devices[0];
     double end_us = p->view->end_us > 0 ? p->view->end_us : 1e-3, arena = d->arena_bytes > 0 ? (double)d->arena_bytes : 1;
-    Life *lives = MGPU_KEEP(s, Life, d->buffer_count);
-    const Buffer **order = MGPU_KEEP(s, const Buffer *, d->buffer_count);
+    Life *lives = MGPU_SHEET_NEW(s, Life, d->buffer_count);
+    const Buffer **order = MGPU_SHEET_NEW(s, const Buffer *, d->buffer_count);
     for (int i = 0; i < d->buffer_count; i++) {
         lives[i] = (Life){1e300, -1};
         order[i] = &d->buffers[i];
     }
     qsort(order, (size_t)d->buffer_count, sizeof *order, mgpu_view_by_bytes);
     touch(lives, d);
-    fprintf(s->f, "<section id=\"memory\"><h2>Memory</h2>\n<p>The arena of device 0 in a training step, %s: who is where when. ", mgpu_keep_bytes(s, arena));
-    if (p->view->schedule->besides_bytes)
-        fprintf(s->f, "Besides it, transfers take %s. ", mgpu_keep_bytes(s, (double)p->view->schedule->besides_bytes));
+    fprintf(s->f, "<section id=\"memory\"><h2>Memory</h2>\n<p>The arena of device 0 in a training step, %s: who is where when. ", mgpu_sheet_bytes(s, arena));
+    if (p->view->schedule->outside_arena_bytes)
+        fprintf(s->f, "Besides it, transfers take %s. ", mgpu_sheet_bytes(s, (double)p->view->schedule->outside_arena_bytes));
     for (int i = 0; i < MGPU_COUNT(KINDS); i++)
         fprintf(s->f, "<span class=\"key b-%s\">%s</span> ", KINDS[i], KINDS[i]);
     fprintf(s->f, "</p>\n<svg id=\"arena\" class=\"plot wide\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"memory over time\">\n", WIDTH, HEIGHT + BELOW);
@@ -115,8 +115,8 @@ void mgpu_arena_print(const Page *p, Sheet *s)
         draw(b, l, end_us, arena, s);
         drawn++;
         if (table.rows <= LISTED)
-            mgpu_table_add(s, &table, b->name, BUFFER_KIND_NAME[b->kind], mgpu_keep_bytes(s, (double)mgpu_view_buffer_bytes(b)), whole ? "" : mgpu_keep_time(s, l->begin_us),
-                           whole ? "" : mgpu_keep_time(s, l->end_us));
+            mgpu_table_add(s, &table, b->name, BUFFER_KIND_NAME[b->kind], mgpu_sheet_bytes(s, (double)mgpu_view_buffer_bytes(b)), whole ? "" : mgpu_sheet_time(s, l->begin_us),
+                           whole ? "" : mgpu_sheet_time(s, l->end_us));
     }
     fprintf(s->f, "</svg>\n<details class=\"table\"><summary>The largest buffers</summary>\n");
     mgpu_table_html(&table, s);

@@ -11,7 +11,7 @@ enum { POINTS = 300, PANEL_WIDTH = 460, PANEL_HEIGHT = 260, PER_ROW = 2 };
 static void add_line(Plot *p, const Curve *c, Over over, const char *name, int colour, Sheet *s)
 {
     int stretch = c->each_step ? (c->count + POINTS - 1) / POINTS : 1, count = 0;
-    double *x = MGPU_KEEP(s, double, c->count), *y = MGPU_KEEP(s, double, c->count);
+    double *x = MGPU_SHEET_NEW(s, double, c->count), *y = MGPU_SHEET_NEW(s, double, c->count);
     for (int i = 0; i < c->count; i += stretch, count++) {
         int n = c->count - i < stretch ? c->count - i : stretch;
         for (int k = i; k < i + n; k++) {
@@ -27,7 +27,7 @@ static void add_line(Plot *p, const Curve *c, Over over, const char *name, int c
 static const char *plot_of(const char *name, Sheet *s)
 {
     const char *open = strchr(name, '['), *close = open ? strchr(open, ']') : NULL;
-    return close ? mgpu_keep_text(s, "%.*s%s", (int)(open - name), name, close + 1) : name;
+    return close ? mgpu_sheet_text(s, "%.*s%s", (int)(open - name), name, close + 1) : name;
 }
 
 /* Elements of matrices and long vectors are not plotted: a run may have thousands. */
@@ -59,7 +59,7 @@ static const char *line_name(const RunLog *r, const Curve *c, bool only, bool bo
 {
     const char *open = strchr(c->name, '[');
     int element = open ? (int)strcspn(open, "]") + 1 : 0;
-    return mgpu_keep_text(s, "%s%.*s%s", open && only ? "" : r->name, element, open ? open : "", c->valid && both ? ", validation" : "");
+    return mgpu_sheet_text(s, "%s%.*s%s", open && only ? "" : r->name, element, open ? open : "", c->valid && both ? ", validation" : "");
 }
 
 /* Of a metric with several elements, only validation is plotted if there is any. */
@@ -82,7 +82,7 @@ static void add_plot(Curves *curves, RunLog *const *runs, int count, const char 
                     add_line(&p, c, over, line_name(runs[i], c, count == 1, both, s), part ? element++ : i, s);
             }
     if (parts)
-        p.title = mgpu_keep_text(s, "%s%s", name, VALIDATION);
+        p.title = mgpu_sheet_text(s, "%s%s", name, VALIDATION);
     if (p.line_count)
         MGPU_APPEND(s, curves->plots, curves->count, p);
 }
@@ -137,7 +137,7 @@ static const Json *setting_of(const RunLog *r, const char *group, const char *ke
 
 static void add_if_different(Table *t, RunLog *const *runs, const char *group, const char *key, Sheet *s)
 {
-    const char **values = MGPU_KEEP(s, const char *, t->columns);
+    const char **values = MGPU_SHEET_NEW(s, const char *, t->columns);
     bool differ = false;
     for (int i = 0; i < t->rows; i++)
         if (strcmp(t->cells[i][0], key) == 0)
@@ -166,28 +166,28 @@ static void add_settings(Table *t, RunLog *const *runs, Sheet *s)
 
 static void add_best(Table *t, RunLog *const *runs, const char *name, bool valid, Sheet *s)
 {
-    const char **values = MGPU_KEEP(s, const char *, t->columns);
+    const char **values = MGPU_SHEET_NEW(s, const char *, t->columns);
     bool lowest = false, any = false;
     for (int i = 0; i + 1 < t->columns; i++) {
         const Curve *c = mgpu_run_curve(runs[i], name, valid);
         any |= c && c->count;
-        values[i] = c && c->count ? mgpu_keep_text(s, "%.5g", mgpu_curve_best(c, &lowest)) : "-";
+        values[i] = c && c->count ? mgpu_sheet_text(s, "%.5g", mgpu_curve_best(c, &lowest)) : "-";
     }
     if (any)
-        mgpu_table_row(s, t, mgpu_keep_text(s, "%s %s%s", lowest ? "least" : "most", name, valid ? ", validation" : ""), values);
+        mgpu_table_row(s, t, mgpu_sheet_text(s, "%s %s%s", lowest ? "least" : "most", name, valid ? ", validation" : ""), values);
 }
 
 static void add_speed(Table *t, RunLog *const *runs, Sheet *s)
 {
-    const char **speeds = MGPU_KEEP(s, const char *, t->columns), **steps = MGPU_KEEP(s, const char *, t->columns), **seconds = MGPU_KEEP(s, const char *, t->columns);
+    const char **speeds = MGPU_SHEET_NEW(s, const char *, t->columns), **steps = MGPU_SHEET_NEW(s, const char *, t->columns), **seconds = MGPU_SHEET_NEW(s, const char *, t->columns);
     for (int i = 0; i + 1 < t->columns; i++) {
         const Curve *c = mgpu_run_curve(runs[i], "samples_per_s", false);
         double sum = 0;
         for (int k = 0; c && k < c->count; k++)
             sum += c->value[k];
-        speeds[i] = c && c->count ? mgpu_keep_text(s, "%.0f", sum / c->count) : "-";
-        steps[i] = mgpu_keep_text(s, "%.0f of %.0f%s%s", runs[i]->steps, runs[i]->total_steps, runs[i]->end ? ", " : "", runs[i]->end ? runs[i]->end : "");
-        seconds[i] = mgpu_keep_text(s, "%.2f", runs[i]->seconds);
+        speeds[i] = c && c->count ? mgpu_sheet_text(s, "%.0f", sum / c->count) : "-";
+        steps[i] = mgpu_sheet_text(s, "%.0f of %.0f%s%s", runs[i]->steps, runs[i]->total_steps, runs[i]->end ? ", " : "", runs[i]->end ? runs[i]->end : "");
+        seconds[i] = mgpu_sheet_text(s, "%.2f", runs[i]->seconds);
     }
     mgpu_table_row(s, t, "samples/s, mean", speeds);
     mgpu_table_row(s, t, "steps", steps);
@@ -197,7 +197,7 @@ static void add_speed(Table *t, RunLog *const *runs, Sheet *s)
 Table mgpu_runs_table(RunLog *const *runs, int count, Sheet *s)
 {
     Table t = {.columns = count + 1};
-    const char **names = MGPU_KEEP(s, const char *, t.columns);
+    const char **names = MGPU_SHEET_NEW(s, const char *, t.columns);
     for (int i = 0; i < count; i++)
         names[i] = runs[i]->name;
     mgpu_table_row(s, &t, "", names);
@@ -210,7 +210,7 @@ Table mgpu_runs_table(RunLog *const *runs, int count, Sheet *s)
             bool known = strcmp(c->name, "loss") == 0 || c->each_step || is_left_out(runs[i], c->name, s);
             bool lowest;
             mgpu_curve_best(c, &lowest);
-            const char *row = mgpu_keep_text(s, "%s %s%s", lowest ? "least" : "most", c->name, c->valid ? ", validation" : "");
+            const char *row = mgpu_sheet_text(s, "%s %s%s", lowest ? "least" : "most", c->name, c->valid ? ", validation" : "");
             for (int r = 0; r < t.rows; r++)
                 known |= strcmp(t.cells[r][0], row) == 0;
             if (!known)

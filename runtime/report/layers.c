@@ -26,9 +26,9 @@ static Layer *part_named(Layer *parent, const char *path, size_t length, Sheet *
     for (int i = 0; i < parent->part_count; i++)
         if (strlen(parent->parts[i]->path) == length && memcmp(parent->parts[i]->path, path, length) == 0)
             return parent->parts[i];
-    Layer *l = MGPU_KEEP(s, Layer, 1);
+    Layer *l = MGPU_SHEET_NEW(s, Layer, 1);
     size_t from = *parent->path ? strlen(parent->path) + 1 : 0;
-    *l = (Layer){.path = mgpu_keep_copy(s, path, length), .name = mgpu_keep_copy(s, path + from, length - from), .depth = parent->depth + 1};
+    *l = (Layer){.path = mgpu_sheet_copy(s, path, length), .name = mgpu_sheet_copy(s, path + from, length - from), .depth = parent->depth + 1};
     MGPU_APPEND(s, parent->parts, parent->part_count, l);
     return l;
 }
@@ -49,9 +49,9 @@ static Layer *layer_at(Layer *root, const char *path, Sheet *s)
 static const char *layer_path(const ViewDevice *d, const char *path, Sheet *s)
 {
     const char *dot = strrchr(path, '.');
-    if (mgpu_view_find_buffer(d, mgpu_keep_text(s, "w.%s", path)) < 0)
+    if (mgpu_view_find_buffer(d, mgpu_sheet_text(s, "w.%s", path)) < 0)
         return path;
-    return dot ? mgpu_keep_copy(s, path, (size_t)(dot - path)) : "";
+    return dot ? mgpu_sheet_copy(s, path, (size_t)(dot - path)) : "";
 }
 
 static void add_calls(const Page *p, Layer *root, Sheet *s)
@@ -62,7 +62,7 @@ static void add_calls(const Page *p, Layer *root, Sheet *s)
         if (op->verb != VERB_CALL)
             continue;
         const char *path = layer_path(d, op->layer, s);
-        Layer *l = layer_at(root, *path || !*op->role ? path : mgpu_keep_text(s, "(%s)", op->role), s);
+        Layer *l = layer_at(root, *path || !*op->role ? path : mgpu_sheet_text(s, "(%s)", op->role), s);
         l->us += op->time_us;
         l->flops += op->flops;
         l->bytes += mgpu_view_op_bytes(op);
@@ -121,7 +121,7 @@ static const char *source_of(const Buffer *b, const char *writer)
 static void add_sources(const Page *p, Layer *root, Sheet *s)
 {
     const ViewDevice *d = &p->view->devices[0];
-    const char **writer = MGPU_KEEP(s, const char *, d->buffer_count);
+    const char **writer = MGPU_SHEET_NEW(s, const char *, d->buffer_count);
     for (int i = 0; i < d->op_count; i++) {
         const ScheduledOp *op = &d->ops[i];
         bool forward = op->verb == VERB_CALL && strncmp(op->role, "backward", strlen("backward")) != 0 && strcmp(op->role, "update") != 0;

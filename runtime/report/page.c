@@ -2,7 +2,7 @@
  * script could end in them. */
 #include "runtime/report/page.h"
 #include "runtime/base/sha256.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 #include "runtime/view/view.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ static void summary_print(const Page *p, Sheet *s)
 }
 
 /* ---- the timeline */
-static const char *share_text(double us, const View *v, Sheet *s) { return v->step->step_us > 0 ? mgpu_keep_text(s, "%.1f %%", 100 * us / v->step->step_us) : ""; }
+static const char *share_text(double us, const View *v, Sheet *s) { return v->step->step_us > 0 ? mgpu_sheet_text(s, "%.1f %%", 100 * us / v->step->step_us) : ""; }
 
 /* Devices with the same lanes share a row. Causes that no lane waits for have no column. */
 static void lanes_table(const View *v, Sheet *s)
@@ -92,7 +92,7 @@ static void lanes_table(const View *v, Sheet *s)
     Table table = {.columns = 4 + count};
     const char *cells[3 + CAUSES] = {"lane", "busy", "of the step"};
     for (int c = 0; c < count; c++)
-        cells[3 + c] = mgpu_keep_text(s, "idle: %s", CAUSE_NAME[causes[c]]);
+        cells[3 + c] = mgpu_sheet_text(s, "idle: %s", CAUSE_NAME[causes[c]]);
     mgpu_table_row(s, &table, v->schedule->devices > 1 ? "devices" : "device", cells);
     for (int first = 0; first < v->step->lane_count; first += LANES)
         for (int lane = 0; lane < LANES; lane++) {
@@ -100,12 +100,12 @@ static void lanes_table(const View *v, Sheet *s)
             while (l->lane != ORDER[lane] && l < &all[first + LANES - 1])
                 l++;
             cells[0] = LANE_NAME[l->lane];
-            cells[1] = mgpu_keep_time(s, l->use.busy_us);
+            cells[1] = mgpu_sheet_time(s, l->use.busy_us);
             cells[2] = share_text(l->use.busy_us, v, s);
             for (int c = 0; c < count; c++)
-                cells[3 + c] = l->use.idle_us[causes[c]] > 0 ? mgpu_keep_time(s, l->use.idle_us[causes[c]]) : "";
+                cells[3 + c] = l->use.idle_us[causes[c]] > 0 ? mgpu_sheet_time(s, l->use.idle_us[causes[c]]) : "";
             if (l->use.busy_us > 0)
-                mgpu_table_row(s, &table, l->last > l->first ? mgpu_keep_text(s, "%d to %d", l->first, l->last) : mgpu_keep_text(s, "%d", l->first), cells);
+                mgpu_table_row(s, &table, l->last > l->first ? mgpu_sheet_text(s, "%d to %d", l->first, l->last) : mgpu_sheet_text(s, "%d", l->first), cells);
         }
     mgpu_table_html(&table, s);
 }
@@ -113,20 +113,20 @@ static void lanes_table(const View *v, Sheet *s)
 static void longest_table(const View *v, Sheet *s)
 {
     const ViewDevice *d = &v->devices[0];
-    const ScheduledOp **all = MGPU_KEEP(s, const ScheduledOp *, d->op_count);
+    const ScheduledOp **all = MGPU_SHEET_NEW(s, const ScheduledOp *, d->op_count);
     for (int i = 0; i < d->op_count; i++)
         all[i] = &d->ops[i];
     qsort(all, (size_t)d->op_count, sizeof *all, mgpu_view_by_time);
     Table table = {.columns = 7};
     mgpu_table_add(s, &table, "longest operations", "lane", "line", "takes", "of the step", "bytes", "GFLOP");
     for (int i = 0; i < d->op_count && i < LONGEST; i++)
-        mgpu_table_add(s, &table, all[i]->id, LANE_NAME[all[i]->lane], all[i]->line ? mgpu_keep_text(s, "%d", all[i]->line) : "",
-                       mgpu_keep_time(s, all[i]->time_us), share_text(all[i]->time_us, v, s), mgpu_keep_bytes(s, mgpu_view_op_bytes(all[i])),
-                       all[i]->flops > 0 ? mgpu_keep_text(s, "%.3g", all[i]->flops / 1e9) : "");
+        mgpu_table_add(s, &table, all[i]->id, LANE_NAME[all[i]->lane], all[i]->line ? mgpu_sheet_text(s, "%d", all[i]->line) : "",
+                       mgpu_sheet_time(s, all[i]->time_us), share_text(all[i]->time_us, v, s), mgpu_sheet_bytes(s, mgpu_view_op_bytes(all[i])),
+                       all[i]->flops > 0 ? mgpu_sheet_text(s, "%.3g", all[i]->flops / 1e9) : "");
     mgpu_table_html(&table, s);
 }
 
-static void embed_own(const View *v, Sheet *s)
+static void embed_view(const View *v, Sheet *s)
 {
     char *timeline = mgpu_predicted_timeline(v);
     embed_json("predicted", timeline, s);
@@ -174,7 +174,7 @@ static void timeline_print(const Page *p, Sheet *s)
     if (p->predicted && beside)
         embed_json("predicted", p->predicted, s);
     else if (p->view && beside)
-        embed_own(p->view, s);
+        embed_view(p->view, s);
     if (p->measured)
         embed_json("measured", p->measured, s);
     fprintf(s->f, "</section>\n");
@@ -267,11 +267,11 @@ void mgpu_page_add(Page *page, const char *file, const char *output, Sheet *s)
         mgpu_fail(MGPU_BAD_INPUT, "%s: this is no timeline of ./train --trace%s%s", file, wrong ? ": " : "", wrong ? wrong : "");
     if (page->measured)
         mgpu_fail(MGPU_BAD_USAGE, "%s: a report shows one measured timeline, and two are given", file);
-    page->measured = mgpu_keep_copy(s, text, length);
+    page->measured = mgpu_sheet_copy(s, text, length);
     if (!mgpu_json_whole(mgpu_json_member(about, "devices"), &page->measured_devices) ||
         !mgpu_json_whole(mgpu_json_member(about, "batch"), &page->measured_batch))
         page->measured_devices = page->measured_batch = 0;
-    page->measured_kind = mgpu_keep_text(s, "%s", mgpu_json_text(about, "kind"));
+    page->measured_kind = mgpu_sheet_text(s, "%s", mgpu_json_text(about, "kind"));
     free(json);
     free(text);
 }
@@ -288,7 +288,7 @@ int64_t mgpu_page_devices(const Page *page, const char *kind)
 void mgpu_page_write(Page *page, const char *output, Sheet *s)
 {
     if (page->run_count && !page->view)
-        page->about = mgpu_keep_text(s, "what ./train --log wrote: %d run%s", page->run_count, page->run_count == 1 ? "" : "s");
+        page->about = mgpu_sheet_text(s, "what ./train --log wrote: %d run%s", page->run_count, page->run_count == 1 ? "" : "s");
     WholeFile file;
     int error = mgpu_open_whole(&file, output);
     s->f = file.f;

@@ -80,14 +80,14 @@ static PlotAxis axis_of(const Plot *p, bool y, int wanted)
         a.low = a.high = 0;
     if (y && p->from_zero && !a.log)
         a.low = fmin(a.low, 0);
-    double size = a.high - a.low, room = y ? .04 : 0;
+    double size = a.high - a.low, capacity = y ? .04 : 0;
     if (size <= fmax(SMALLEST, 1e-12 * fmax(fabs(a.low), fabs(a.high)))) { /* a single value is centred */
         size = fabs(a.low) > SMALLEST ? fabs(a.low) : 1;
         a.low -= y && !p->from_zero ? size / 2 : 0;
     }
     bool zero = y && p->from_zero && a.low == 0 && !a.log;
-    a.high = fmax(a.high, a.low + size) + room * size;
-    a.low -= zero ? 0 : room * size;
+    a.high = fmax(a.high, a.low + size) + capacity * size;
+    a.low -= zero ? 0 : capacity * size;
     find_ticks(&a, wanted, !y && p->whole_x);
     return a;
 }
@@ -97,7 +97,7 @@ static const char *number_text(Sheet *s, double v)
     double size = fabs(v);
     if (size < SMALLEST)
         return "0";
-    return size >= 1e9 ? mgpu_keep_text(s, "%.3gG", v / 1e9) : size >= 1e6 ? mgpu_keep_text(s, "%.3gM", v / 1e6) : size >= 1e4 ? mgpu_keep_text(s, "%.3gk", v / 1e3) : mgpu_keep_text(s, "%.4g", v);
+    return size >= 1e9 ? mgpu_sheet_text(s, "%.3gG", v / 1e9) : size >= 1e6 ? mgpu_sheet_text(s, "%.3gM", v / 1e6) : size >= 1e4 ? mgpu_sheet_text(s, "%.3gk", v / 1e3) : mgpu_sheet_text(s, "%.4g", v);
 }
 
 /* ---- SVG */
@@ -255,9 +255,9 @@ static const char *ends_in_row(const Plot *p, const PlotAxis *y, int row, int ro
         while (last >= 0 && !is_shown(l, last, p->log_x, p->log_y))
             last--;
         if (l->name && last >= 0 && (int)((1 - place_of(y, l->y[last])) * (4 * rows - 1) + .5) / 4 == row)
-            all = mgpu_keep_text(s, "%s%s%s", all, *all ? "; " : " ", l->name);
+            all = mgpu_sheet_text(s, "%s%s%s", all, *all ? "; " : " ", l->name);
     }
-    return (int)strlen(all) <= columns ? all : mgpu_keep_text(s, "%.*s..", columns - 2, all);
+    return (int)strlen(all) <= columns ? all : mgpu_sheet_text(s, "%.*s..", columns - 2, all);
 }
 
 void mgpu_plot_text(const Plot *p, int columns, int rows, Sheet *s)
@@ -265,7 +265,7 @@ void mgpu_plot_text(const Plot *p, int columns, int rows, Sheet *s)
     enum { LABEL = 9, NAMES = 26 };
     int names = p->line_count > 1 ? NAMES : 0;
     Dots d = {.columns = columns - LABEL - 2 - names, .rows = rows};
-    d.cells = MGPU_KEEP(s, unsigned char, d.columns * d.rows);
+    d.cells = MGPU_SHEET_NEW(s, unsigned char, d.columns * d.rows);
     PlotAxis x = axis_of(p, false, 4), y = axis_of(p, true, 3);
     draw_lines(p, &x, &y, &d);
     fprintf(s->f, "%*s  %s\n", LABEL, "", p->title);
@@ -284,5 +284,5 @@ void mgpu_plot_text(const Plot *p, int columns, int rows, Sheet *s)
         fprintf(s->f, "%s\n", names ? ends_in_row(p, &y, r, rows, names, s) : "");
     }
     const char *first = number_text(s, x.log ? pow(10, x.low) : x.low), *last = number_text(s, x.log ? pow(10, x.high) : x.high);
-    fprintf(s->f, "%*s  %s%*s\n", LABEL, "", first, d.columns - (int)strlen(first), mgpu_keep_text(s, "%s %s", last, p->x_label));
+    fprintf(s->f, "%*s  %s%*s\n", LABEL, "", first, d.columns - (int)strlen(first), mgpu_sheet_text(s, "%s %s", last, p->x_label));
 }

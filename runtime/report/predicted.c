@@ -7,7 +7,7 @@
 
 static const double SHORT_US = .001;
 
-typedef struct Timeline { const View *view; FILE *f; int64_t arrows; } Timeline;
+typedef struct PredictedTimeline { const View *view; FILE *f; int64_t arrows; } PredictedTimeline;
 
 static double end_of(const ScheduledOp *op) { return op->begin_us + op->time_us; }
 
@@ -21,16 +21,16 @@ static double begin_after(const ScheduledOp *op, double free_us)
 static int track_of(const ScheduledOp *op) { return mgpu_trace_lane_track((int)op->lane); }
 
 /* Names an operation as in traces: "upload", "all-reduce fc.weight", "fc.forward". */
-static void name_of(const View *v, const ScheduledOp *op, char *name, size_t room)
+static void name_of(const View *v, const ScheduledOp *op, char *name, size_t capacity)
 {
     const CollectiveRecord *c = mgpu_lane_transfers((int)op->lane) ? mgpu_view_find_collective(v, op->label) : NULL;
     if (c)
-        snprintf(name, room, "%s %s", mgpu_transfer_row(c->parties.transfer)->kind, c->name);
+        snprintf(name, capacity, "%s %s", mgpu_transfer_row(c->participants.transfer)->kind, c->name);
     else
-        snprintf(name, room, "%s", op->lane == LANE_COMP ? op->id : verb_word(v->phase, op));
+        snprintf(name, capacity, "%s", op->lane == LANE_COMP ? op->id : verb_word(v->phase, op));
 }
 
-static void write_op(Timeline *t, int device, const ScheduledOp *op, double free_us)
+static void write_op(PredictedTimeline *t, int device, const ScheduledOp *op, double free_us)
 {
     char name[512], id[512];
     double begin = begin_after(op, free_us);
@@ -42,7 +42,7 @@ static void write_op(Timeline *t, int device, const ScheduledOp *op, double free
                                          .bytes = mgpu_view_op_bytes(op), .flops = op->flops});
 }
 
-static void write_wait(Timeline *t, int device, const ScheduledOp *op, double free_us)
+static void write_wait(PredictedTimeline *t, int device, const ScheduledOp *op, double free_us)
 {
     const ViewDevice *d = &t->view->devices[device];
     const ScheduledOp *last = NULL;
@@ -66,7 +66,7 @@ static double inside(const ScheduledOp *op, double us)
     return us > to ? (to > op->begin_us ? to : op->begin_us) : us;
 }
 
-static void write_arrows(Timeline *t, int device, const ScheduledOp *op)
+static void write_arrows(PredictedTimeline *t, int device, const ScheduledOp *op)
 {
     const ViewDevice *d = &t->view->devices[device];
     for (int i = 0; i < op->wait_count; i++) {
@@ -77,7 +77,7 @@ static void write_arrows(Timeline *t, int device, const ScheduledOp *op)
     }
 }
 
-static void write_lane(Timeline *t, int device, Lane lane)
+static void write_lane(PredictedTimeline *t, int device, Lane lane)
 {
     const ViewDevice *d = &t->view->devices[device];
     double free_us = 0;
@@ -102,7 +102,7 @@ char *mgpu_predicted_timeline(const View *v)
     char *text;
     size_t length;
     const Policy *plan = v->schedule->policy;
-    Timeline t = {.view = v, .f = mgpu_begin_text(&text, &length)};
+    PredictedTimeline t = {.view = v, .f = mgpu_begin_text(&text, &length)};
     mgpu_trace_begin(t.f, &(TraceHead){.made = "predicted", .model = v->schedule->model, .file = "", .kind = "", .machine = v->step->machine, .plan = plan ? plan->name : NULL, .plan_label = plan ? policy_label(plan) : NULL,
                                        .nodes = v->schedule->nodes, .devices = v->schedule->devices, .batch = v->schedule->batch, .step_us = v->end_us});
     mgpu_trace_track(t.f, TRACE_PROGRAM, TRACK_STEPS);

@@ -24,12 +24,12 @@ static int compare_use(const void *a, const void *b)
     return x->us != y->us ? (x->us < y->us ? 1 : -1) : strcmp(x->label, y->label);
 }
 
-typedef struct Call { const ScheduledOp *op; int times; } Call;
-typedef struct Calls { Call *list; int count; } Calls;
+typedef struct CountedCall { const ScheduledOp *op; int times; } CountedCall;
+typedef struct Calls { CountedCall *list; int count; } Calls;
 
 static int compare_labels(const void *a, const void *b)
 {
-    const Call *x = a, *y = b;
+    const CountedCall *x = a, *y = b;
     return strcmp(x->op->label, y->op->label);
 }
 
@@ -38,7 +38,7 @@ static void add_calls(const View *v, int times, Calls *calls, Sheet *s)
     const ViewDevice *d = v ? &v->devices[0] : NULL;
     for (int i = 0; v && times && i < d->op_count; i++)
         if (d->ops[i].verb == VERB_CALL)
-            MGPU_APPEND(s, calls->list, calls->count, ((Call){&d->ops[i], times}));
+            MGPU_APPEND(s, calls->list, calls->count, ((CountedCall){&d->ops[i], times}));
 }
 
 static KernelUse *uses_of(const Page *p, int *count, Sheet *s)
@@ -48,12 +48,12 @@ static KernelUse *uses_of(const Page *p, int *count, Sheet *s)
     add_calls(p->view, 1, &calls, s);
     add_calls(p->accumulating, micro - (micro > 0), &calls, s);
     add_calls(p->prologue, micro, &calls, s);
-    KernelUse *uses = MGPU_KEEP(s, KernelUse, calls.count);
+    KernelUse *uses = MGPU_SHEET_NEW(s, KernelUse, calls.count);
     if (calls.count)
         qsort(calls.list, (size_t)calls.count, sizeof *calls.list, compare_labels);
     *count = 0;
     for (int i = 0; i < calls.count; i++) {
-        const Call *c = &calls.list[i];
+        const CountedCall *c = &calls.list[i];
         if (!i || compare_labels(c, c - 1) != 0)
             uses[(*count)++] = (KernelUse){.label = c->op->label, .longest = c->op};
         KernelUse *u = &uses[*count - 1];
@@ -70,7 +70,7 @@ static KernelUse *uses_of(const Page *p, int *count, Sheet *s)
 static PlotLine roof(double bandwidth, double peak, const char *name, int colour, double low, double high, Sheet *s)
 {
     enum { POINTS = 3 };
-    double *x = MGPU_KEEP(s, double, POINTS), *y = MGPU_KEEP(s, double, POINTS), ridge = peak / bandwidth;
+    double *x = MGPU_SHEET_NEW(s, double, POINTS), *y = MGPU_SHEET_NEW(s, double, POINTS), ridge = peak / bandwidth;
     const double at[POINTS] = {low, ridge > low && ridge < high ? ridge : low, high};
     for (int i = 0; i < POINTS; i++) {
         x[i] = at[i];
@@ -84,13 +84,13 @@ static bool has_rate(const KernelUse *u) { return u->us >= LEAST_CALL_US * u->ca
 
 static const char *rate_text(const KernelUse *u, double amount, Sheet *s)
 {
-    return has_rate(u) ? mgpu_keep_text(s, "%.1f", amount / u->us / 1e3) : "-";
+    return has_rate(u) ? mgpu_sheet_text(s, "%.1f", amount / u->us / 1e3) : "-";
 }
 
 static const char *point_text(const KernelUse *u, double all, Sheet *s)
 {
     char time[32];
-    return mgpu_keep_text(s, "%s: %s, %.1f %%, %.4g GFLOP/s, %.3g FLOP a byte", u->longest->id, mgpu_view_time(u->us, time),
+    return mgpu_sheet_text(s, "%s: %s, %.1f %%, %.4g GFLOP/s, %.3g FLOP a byte", u->longest->id, mgpu_view_time(u->us, time),
                   100 * u->us / all, u->flops / u->us / 1e3, u->flops / u->bytes);
 }
 
@@ -98,7 +98,7 @@ static Plot roofline_of(const View *v, const KernelUse *uses, int count, double 
 {
     Plot plot = {
         .title = "roofline of kernels, device 0", .x_label = "FLOP a byte", .y_label = "GFLOP/s", .log_x = true, .log_y = true};
-    double *x = MGPU_KEEP(s, double, count), *y = MGPU_KEEP(s, double, count), low = .1, high = 100;
+    double *x = MGPU_SHEET_NEW(s, double, count), *y = MGPU_SHEET_NEW(s, double, count), low = .1, high = 100;
     PlotLine *points = NULL;
     int shown = 0;
     for (int i = 0; i < count; i++)
@@ -142,9 +142,9 @@ static void list_kernels(const View *v, const KernelUse *uses, int count, double
     for (int i = 0; i < count && i < LISTED; i++) {
         const KernelUse *u = &uses[i];
         char name[64];
-        mgpu_table_add(s, &table, u->label, mgpu_keep_text(s, "%s", mgpu_view_cut(u->longest->id, 48, name, sizeof name)),
-                       extent_of(v->schedule, u->label), u->longest->line ? mgpu_keep_text(s, "%d", u->longest->line) : "", mgpu_keep_text(s, "%d", u->calls),
-                       mgpu_keep_time(s, u->us), mgpu_keep_text(s, "%.1f", 100 * u->us / all),
+        mgpu_table_add(s, &table, u->label, mgpu_sheet_text(s, "%s", mgpu_view_cut(u->longest->id, 48, name, sizeof name)),
+                       extent_of(v->schedule, u->label), u->longest->line ? mgpu_sheet_text(s, "%d", u->longest->line) : "", mgpu_sheet_text(s, "%d", u->calls),
+                       mgpu_sheet_time(s, u->us), mgpu_sheet_text(s, "%.1f", 100 * u->us / all),
                        rate_text(u, u->flops, s), rate_text(u, u->bytes, s));
     }
     mgpu_table_html(&table, s);

@@ -1,7 +1,7 @@
 /* runs.c: the log of a run -> curves. Lines that are not JSON are skipped, since the last line of a killed run may be incomplete.
  * The times of a resumed run (--resume) continue those of the earlier one. */
 #include "runtime/report/runs.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,19 +11,19 @@
 const char *const mgpu_over_name[OVERS] = {"steps", "epochs", "time"};
 static const char *const EACH_STEP[] = {"loss", "lr", "samples_per_s", "grad_norm", "input_wait_ms", "communication_wait_ms"};
 
-typedef struct Reader {
+typedef struct LogReader {
     Sheet *sheet;
     RunLog *run;
     double before, last;        /* seconds: sum of earlier runs; of the last record */
     double steps_per_epoch;
-} Reader;
+} LogReader;
 
 static Curve *curve_of(RunLog *r, const char *name, bool valid, bool each_step, Sheet *s)
 {
     for (int i = 0; i < r->curve_count; i++)
         if (strcmp(r->curves[i].name, name) == 0 && r->curves[i].valid == valid)
             return &r->curves[i];
-    MGPU_APPEND(s, r->curves, r->curve_count, ((Curve){.name = mgpu_keep_copy(s, name, strlen(name)), .valid = valid, .each_step = each_step}));
+    MGPU_APPEND(s, r->curves, r->curve_count, ((Curve){.name = mgpu_sheet_copy(s, name, strlen(name)), .valid = valid, .each_step = each_step}));
     return &r->curves[r->curve_count - 1];
 }
 
@@ -35,7 +35,7 @@ const Curve *mgpu_run_curve(const RunLog *r, const char *name, bool valid)
     return NULL;
 }
 
-static void add_value(Reader *r, const char *name, bool valid, bool each_step, double value)
+static void add_value(LogReader *r, const char *name, bool valid, bool each_step, double value)
 {
     if (!isfinite(value))
         return;
@@ -49,7 +49,7 @@ static void add_value(Reader *r, const char *name, bool valid, bool each_step, d
     MGPU_APPEND(s, c->value, c->count, value);
 }
 
-static void read_start(Reader *r, Json *j)
+static void read_start(LogReader *r, Json *j)
 {
     double samples = mgpu_json_number(j, "train_samples"), batch = mgpu_json_number(j, "batch");
     free(r->run->start);
@@ -60,7 +60,7 @@ static void read_start(Reader *r, Json *j)
     r->steps_per_epoch = batch > 0 ? ceil(samples / batch) : 0;
 }
 
-static void add_members(Reader *r, const Json *of, bool valid, bool each_step, const char *before, const char *after)
+static void add_members(LogReader *r, const Json *of, bool valid, bool each_step, const char *before, const char *after)
 {
     for (const Json *m = of ? of->first : NULL; m; m = m->next) {
         char *name = mgpu_format("%s%s%s", before, m->key, after);
@@ -70,7 +70,7 @@ static void add_members(Reader *r, const Json *of, bool valid, bool each_step, c
     }
 }
 
-static void read_step(Reader *r, const Json *j)
+static void read_step(LogReader *r, const Json *j)
 {
     for (int i = 0; i < MGPU_COUNT(EACH_STEP); i++)
         add_value(r, EACH_STEP[i], false, true, mgpu_json_number(j, EACH_STEP[i]));
@@ -79,7 +79,7 @@ static void read_step(Reader *r, const Json *j)
 }
 
 /* Returns false if the record can be freed. */
-static bool read_record(Reader *r, Json *j)
+static bool read_record(LogReader *r, Json *j)
 {
     const char *event = mgpu_json_text(j, "event");
     double step = mgpu_json_number(j, "step"), seconds = mgpu_json_number(j, "seconds");
@@ -91,7 +91,7 @@ static bool read_record(Reader *r, Json *j)
     r->last = seconds > 0 ? r->before + seconds : r->last;
     r->run->seconds = r->last;
     if (strcmp(event, "end") == 0)
-        r->run->end = mgpu_keep_copy(r->sheet, mgpu_json_text(j, "reason"), strlen(mgpu_json_text(j, "reason")));
+        r->run->end = mgpu_sheet_copy(r->sheet, mgpu_json_text(j, "reason"), strlen(mgpu_json_text(j, "reason")));
     if (strcmp(event, "step") == 0)
         read_step(r, j);
     bool valid = strcmp(event, "eval") == 0;
@@ -106,7 +106,7 @@ static bool read_record(Reader *r, Json *j)
 static const char *name_of(const char *file, Sheet *s)
 {
     const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file, *dot = strrchr(base, '.');
-    return mgpu_keep_copy(s, base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
+    return mgpu_sheet_copy(s, base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
 }
 
 RunLog *mgpu_run_read(const char *file, Sheet *s)
@@ -123,7 +123,7 @@ RunLog *mgpu_run_read(const char *file, Sheet *s)
 
 RunLog *mgpu_run_parse(const char *file, const char *text, size_t length, Sheet *s)
 {
-    Reader r = {.sheet = s, .run = MGPU_KEEP(s, RunLog, 1)};
+    LogReader r = {.sheet = s, .run = MGPU_SHEET_NEW(s, RunLog, 1)};
     r.run->file = file;
     r.run->name = name_of(file, s);
     for (const char *at = text; at < text + length;) {

@@ -7,7 +7,7 @@
 
 void mgpu_table_row(Sheet *s, Table *t, const char *first, const char *const *rest)
 {
-    const char **row = MGPU_KEEP(s, const char *, t->columns);
+    const char **row = MGPU_SHEET_NEW(s, const char *, t->columns);
     row[0] = first;
     for (int i = 1; i < t->columns; i++)
         row[i] = rest[i - 1];
@@ -17,7 +17,7 @@ void mgpu_table_row(Sheet *s, Table *t, const char *first, const char *const *re
 void mgpu_table_add(Sheet *s, Table *t, ...)
 {
     va_list texts;
-    const char **row = MGPU_KEEP(s, const char *, t->columns);
+    const char **row = MGPU_SHEET_NEW(s, const char *, t->columns);
     va_start(texts, t);
     for (int i = 0; i < t->columns; i++)
         row[i] = va_arg(texts, const char *);

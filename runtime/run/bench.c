@@ -8,7 +8,7 @@
  * With --profile or --measure, as many steps follow with a timer around every operation; they do not count in these figures. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 #include "runtime/engine/processes.h"
 #include "runtime/engine/profile.h"
 #include "runtime/view/view.h"
@@ -55,12 +55,12 @@ static double peak_memory(void)
     return (double)(kib > 0 ? kib : usage.ru_maxrss) / 1024;
 }
 
-typedef struct Result {
+typedef struct BenchResult {
     const mgpu_plan *plan;
     double ms[3];              /* time of a step: minimum, median, maximum */
     int64_t steps, untimed;    /* untimed: steps before the measured ones */
     double first_s, peak_mib;
-    int64_t arena, besides;    /* bytes of all devices; besides: of transfers and libraries */
+    int64_t arena, outside_arena;    /* bytes of all devices; outside_arena: of transfers and libraries */
     const char *devices;       /* description of the devices */
     bool virtual;              /* GPUs of a virtual driver */
     GraphsMade graphs;
@@ -69,9 +69,9 @@ typedef struct Result {
     char threads_text[200];
     const Profile *profile;    /* may be NULL */
     double profiled_s;         /* time of the profiled steps */
-} Result;
+} BenchResult;
 
-static void print_json(const mgpu_program *p, const Result *r)
+static void print_json(const mgpu_program *p, const BenchResult *r)
 {
     printf("{%s\"peer\": \"mgpuc %s\", \"model\": ", r->virtual ? "\"virtual\": true, " : "", MGPU_VERSION);
     mgpu_json_write_text(stdout, p->name);
@@ -80,7 +80,7 @@ static void print_json(const mgpu_program *p, const Result *r)
            p->precision, r->threads, 1e3 * (double)p->batch / r->ms[1]);
     printf("\"step_ms\": [%.4f, %.4f, %.4f], \"first_step_s\": %.4f, \"peak_MiB\": %.1f, \"parameters\": %lld, "
            "\"arena_bytes\": %lld, \"library_bytes\": %lld", r->ms[0], r->ms[1], r->ms[2], r->first_s, r->peak_mib, (long long)p->parameters,
-           (long long)r->arena, (long long)r->besides);
+           (long long)r->arena, (long long)r->outside_arena);
     if (p->policy) {
         printf(", \"plan\": ");
         mgpu_json_write_text(stdout, p->policy);
@@ -105,7 +105,7 @@ static void print_json(const mgpu_program *p, const Result *r)
     puts("}");
 }
 
-static void print_text(const mgpu_program *p, const Result *r)
+static void print_text(const mgpu_program *p, const BenchResult *r)
 {
     char text[32], besides[32];
     bool here = mgpu_computes_here(r->plan);
@@ -121,7 +121,7 @@ static void print_text(const mgpu_program *p, const Result *r)
         printf(": %.3f ms a step, bound by %s\npredicted from: %s\n", x->step_us / 1e3, x->bound, x->from);
     }
     printf("first step done %.2f s after the start; peak memory %.1f MiB%s, of it %s bytes of arenas and %s besides, of transfers and libraries\n", r->first_s,
-           r->peak_mib, here ? "" : " of GPUs", mgpu_grouped(r->arena, text), mgpu_grouped(r->besides, besides));
+           r->peak_mib, here ? "" : " of GPUs", mgpu_grouped(r->arena, text), mgpu_grouped(r->outside_arena, besides));
     if (!here)
         printf("launches of a step: %.1f, each takes the host %.2f us\n", r->launches, r->launch_us);
     if (r->graphs.count)
@@ -130,7 +130,7 @@ static void print_text(const mgpu_program *p, const Result *r)
         mgpu_profile_print(r->profile, stdout, r->steps, r->profiled_s);
 }
 
-static void summarise(Result *r, const double *finished_at) /* [-1] is the step before */
+static void summarise(BenchResult *r, const double *finished_at) /* [-1] is the step before */
 {
     double *ms = mgpu_allocate((size_t)r->steps, sizeof *ms);
     int64_t n = r->steps;
@@ -143,7 +143,7 @@ static void summarise(Result *r, const double *finished_at) /* [-1] is the step 
     free(ms);
 }
 
-static void write_measured(const Profile *profile, const char *path, const Result *r)
+static void write_measured(const Profile *profile, const char *path, const BenchResult *r)
 {
     WholeFile file;
     int error = mgpu_open_whole(&file, path);
@@ -155,26 +155,26 @@ static void write_measured(const Profile *profile, const char *path, const Resul
         mgpu_fail(MGPU_MACHINE_FAILED, "--measure %s: it cannot be written: %s", path, strerror(error));
 }
 
-typedef struct Memory { int64_t arena, besides; double peak_mib; } Memory;
+typedef struct UsedMemory { int64_t arena, outside_arena; double peak_mib; } UsedMemory;
 
 /* Sums over all processes. */
-static void add_memory(Result *r, const Engine *engine, Processes *p)
+static void add_memory(BenchResult *r, const Engine *engine, Processes *p)
 {
-    Memory each[p ? p->count : 1], *own = &each[p ? p->rank : 0];
-    *own = (Memory){.peak_mib = peak_memory()};
+    UsedMemory each[p ? p->count : 1], *own = &each[p ? p->rank : 0];
+    *own = (UsedMemory){.peak_mib = peak_memory()};
     for (int d = 0; d < r->plan->devices; d++) {
         own->arena += mgpu_engine_arena_bytes(engine, d);
-        own->besides += mgpu_engine_library_bytes(engine, d);
+        own->outside_arena += mgpu_engine_library_bytes(engine, d);
     }
     if (p)
         mgpu_gather_each(p, each, sizeof *each);
     for (int k = 0; k < (p ? p->count : 1); k++) {
         r->arena += each[k].arena;
-        r->besides += each[k].besides;
+        r->outside_arena += each[k].outside_arena;
         r->peak_mib += each[k].peak_mib;
     }
     if (!mgpu_computes_here(r->plan))
-        r->peak_mib = (double)(r->arena + r->besides) / (1 << 20);
+        r->peak_mib = (double)(r->arena + r->outside_arena) / (1 << 20);
 }
 
 /* Returns how many steps fill a second if `steps` took so long; the same in all processes. */
@@ -191,9 +191,9 @@ static int64_t steps_of_a_second(int64_t steps, double seconds, Processes *p)
 }
 
 /* Leaves the engine open. */
-static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const Options *o, Bench *bench, Result *r)
+static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const RunOptions *o, Bench *bench, BenchResult *r)
 {
-    *r = (Result){.plan = plan, .steps = o->steps > 0 ? o->steps : FEWEST_STEPS};
+    *r = (BenchResult){.plan = plan, .steps = o->steps > 0 ? o->steps : FEWEST_STEPS};
     int64_t most = r->steps + (o->steps > 0 ? 0 : 1 + MOST_STEPS),
             last = 1 + o->warmup + (o->profile || o->measure ? 2 : 1) * most;
     r->untimed = 1 + o->warmup;
@@ -201,7 +201,7 @@ static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const
     Feed feed = {.program = program, .plan = plan, .setting = o->setting, .seed = o->seed, .total_steps = (double)last,
                  .steps_per_epoch = (double)last};
     feed.engine = mgpu_engine_open(mgpu_kind_of(plan), program, plan, o, collect, bench);
-    mgpu_post_alone(&feed, MGPU_PHASE_INIT, 0, 0);
+    mgpu_post_without_samples(&feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_fill_staging(feed.engine, o->seed);
     post_steps(&feed, 0, 1);
     r->first_s = mgpu_seconds_since_start(o->began) - (mgpu_seconds() - bench->finished_at[0]);
@@ -239,7 +239,7 @@ static void add_predicted(Profile *profile, const mgpu_plan *plan)
     }
 }
 
-static Profile *profile_steps(const Feed *feed, const Options *o, const Bench *bench, Result *r)
+static Profile *profile_steps(const Feed *feed, const RunOptions *o, const Bench *bench, BenchResult *r)
 {
     int64_t first = r->untimed + r->steps, end = first + r->steps;
     Profile *profile = mgpu_profile_begin(feed->program, feed->plan, r->steps);
@@ -257,10 +257,10 @@ static Profile *profile_steps(const Feed *feed, const Options *o, const Bench *b
     return profile;
 }
 
-double mgpu_bench_ms(const mgpu_program *program, const mgpu_plan *plan, const Options *o, bool *virtual)
+double mgpu_bench_ms(const mgpu_program *program, const mgpu_plan *plan, const RunOptions *o, bool *virtual)
 {
     Bench bench;
-    Result r;
+    BenchResult r;
     Feed feed = time_steps(program, plan, o, &bench, &r);
     *virtual = mgpu_engine_checks(feed.engine);
     mgpu_engine_close(feed.engine, "its steps are timed");
@@ -268,14 +268,14 @@ double mgpu_bench_ms(const mgpu_program *program, const mgpu_plan *plan, const O
     return r.ms[1];
 }
 
-int mgpu_bench(const mgpu_program *program, const Options *o)
+int mgpu_bench(const mgpu_program *program, const RunOptions *o)
 {
     if (mgpu_asks_for_rows(o))
         return mgpu_bench_rows(program, o);
     const mgpu_plan *plan = mgpu_choose_plan(program, o);
     mgpu_compare_program(o, program, plan);
     Bench bench;
-    Result r;
+    BenchResult r;
     Feed feed = time_steps(program, plan, o, &bench, &r);
     r.threads = mgpu_used_threads(o, plan, r.threads_text, sizeof r.threads_text);
     add_memory(&r, feed.engine, o->processes);

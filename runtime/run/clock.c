@@ -11,23 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 64, WINDOW = 16, FIRST = 2 /* first steps, which are ignored */ };
+enum { LAST_STEPS = 64, WINDOW = 16, FIRST = 2 /* first steps, which are ignored */ };
 static const double WORTH_S = 2e-3;         /* shorter steps get no notices */
 /* ratio to the other devices' time: of host devices; of those that take turns on cores, whose times vary; of GPUs */
-static const double SLOWER = 1.4, SLOWER_IN_TURNS = 1.8, SLOWER_GPU = 1.2;
+static const double SLOWER = 1.4, SLOWER_SHARING_CORES = 1.8, SLOWER_GPU = 1.2;
 static const double WAITS = .35, LONGER = 3; /* fraction of a step spent waiting; ratio to the prediction */
 
-typedef enum Part { COMPUTING, INPUT, COMMUNICATION, LAUNCHING, TRANSFERRING, READING, PARTS } Part;
-typedef enum Kind { NOTICE_DEVICE, NOTICE_READER, NOTICE_LINK, NOTICES } Kind;
+typedef enum StepPart { COMPUTING, INPUT, COMMUNICATION, LAUNCHING, TRANSFERRING, READING, PARTS } StepPart;
+typedef enum NoticeKind { NOTICE_DEVICE, NOTICE_READER, NOTICE_LINK, NOTICES } NoticeKind;
 static const char *const KIND[NOTICES] = {"device", "reader", "link"};
 
 struct StepClock {
     const mgpu_plan *plan;
     int first, devices;           /* of this process */
-    bool ahead, turns, alone, said[NOTICES]; /* alone: no other process has devices */
+    bool async, share_cores, single_process, notified[NOTICES]; /* single_process: no other process has devices */
     int64_t steps, epoch_steps;   /* all; of the epoch */
-    double step[KEPT];            /* in seconds; step n is at n mod KEPT */
-    bool timed[KEPT];             /* all of its micro-batches were timed */
+    double step[LAST_STEPS];            /* in seconds; step n is at n mod KEPT */
+    bool timed[LAST_STEPS];             /* all of its micro-batches were timed */
     double *of;                   /* [part][device][KEPT] */
 };
 
@@ -37,10 +37,10 @@ StepClock *mgpu_clock_open(const mgpu_plan *plan, int first, int devices, bool a
     c->plan = plan;
     c->first = first;
     c->devices = devices;
-    c->alone = devices == plan->devices;
-    c->ahead = ahead;
-    c->turns = turns;
-    c->of = mgpu_allocate((size_t)PARTS * (size_t)devices * KEPT, sizeof *c->of);
+    c->single_process = devices == plan->devices;
+    c->async = ahead;
+    c->share_cores = turns;
+    c->of = mgpu_allocate((size_t)PARTS * (size_t)devices * LAST_STEPS, sizeof *c->of);
     c->timed[0] = true;
     return c;
 }
@@ -51,19 +51,19 @@ void mgpu_clock_close(StepClock *c)
     free(c);
 }
 
-static double *cell(const StepClock *c, Part part, int device, int64_t step)
+static double *cell(const StepClock *c, StepPart part, int device, int64_t step)
 {
-    return &c->of[((size_t)part * (size_t)c->devices + (size_t)device) * KEPT + (size_t)(step % KEPT)];
+    return &c->of[((size_t)part * (size_t)c->devices + (size_t)device) * LAST_STEPS + (size_t)(step % LAST_STEPS)];
 }
 
 void mgpu_clock_add(StepClock *c, const Work *work)
 {
-    c->timed[c->steps % KEPT] &= work->timed;
+    c->timed[c->steps % LAST_STEPS] &= work->timed;
     for (int d = 0; d < c->devices; d++) {
         const StepTimes *t = &work->times[c->first + d];
         const _Atomic int64_t *const FROM[PARTS] = {&t->computing, &t->input, &t->communication, &t->launching, &t->transferring, &t->reading};
         for (int p = 0; p < PARTS; p++)
-            *cell(c, (Part)p, d, c->steps) += 1e-9 * (double)atomic_load_explicit(FROM[p], memory_order_relaxed);
+            *cell(c, (StepPart)p, d, c->steps) += 1e-9 * (double)atomic_load_explicit(FROM[p], memory_order_relaxed);
     }
 }
 
@@ -78,26 +78,26 @@ static double median(double *values, int count)
 
 static double median_step(const StepClock *c, int count)
 {
-    double values[KEPT];
+    double values[LAST_STEPS];
     for (int i = 0; i < count; i++)
-        values[i] = c->step[(c->steps - 1 - i) % KEPT];
+        values[i] = c->step[(c->steps - 1 - i) % LAST_STEPS];
     return median(values, count);
 }
 
 /* True if the part is measured in every step. GPUs time their lanes, and host devices their launches, only in some steps. */
-static bool is_everywhere(const StepClock *c, Part part)
+static bool is_everywhere(const StepClock *c, StepPart part)
 {
-    return c->ahead ? part == INPUT || part == LAUNCHING || part == READING : part != LAUNCHING;
+    return c->async ? part == INPUT || part == LAUNCHING || part == READING : part != LAUNCHING;
 }
 
-static bool is_known(const StepClock *c, Part part, int device, int64_t step)
+static bool is_known(const StepClock *c, StepPart part, int device, int64_t step)
 {
-    return is_everywhere(c, part) || (c->timed[step % KEPT] && (!c->ahead || *cell(c, COMPUTING, device, step) > 0));
+    return is_everywhere(c, part) || (c->timed[step % LAST_STEPS] && (!c->async || *cell(c, COMPUTING, device, step) > 0));
 }
 
-static double median_of(const StepClock *c, Part part, int device, int count)
+static double median_of(const StepClock *c, StepPart part, int device, int count)
 {
-    double values[KEPT];
+    double values[LAST_STEPS];
     int n = 0;
     for (int i = 0; i < count; i++)
         if (is_known(c, part, device, c->steps - 1 - i))
@@ -107,9 +107,9 @@ static double median_of(const StepClock *c, Part part, int device, int count)
 
 /* Returns the median wait of a step. For input it is that of the device that waits longest, since the others wait for it in
  * transfers. In transfers it is that of the device that waits least, which arrives last. */
-static double median_wait(const StepClock *c, Part part, int count)
+static double median_wait(const StepClock *c, StepPart part, int count)
 {
-    double values[KEPT];
+    double values[LAST_STEPS];
     int n = 0;
     for (int i = 0; i < count; i++) {
         double waits = NAN;
@@ -156,7 +156,7 @@ static double others_computing(const StepClock *c, int device, int count)
 static int slow_device(const StepClock *c, int count)
 {
     int slowest = slowest_device(c, count);
-    double slower = c->ahead ? SLOWER_GPU : c->turns ? SLOWER_IN_TURNS : SLOWER;
+    double slower = c->async ? SLOWER_GPU : c->share_cores ? SLOWER_SHARING_CORES : SLOWER;
     return median_of(c, COMPUTING, slowest, count) > slower * others_computing(c, slowest, count) ? slowest : -1;
 }
 
@@ -165,7 +165,7 @@ static void find_bound(const StepClock *c, int device, int count, EpochTimes *t)
 {
     double step = 1e-3 * t->step, launching = median_of(c, LAUNCHING, device, count), computing = 1e-3 * t->computing;
     const char *bound = "computation";
-    if (c->ahead ? launching > .9 * step : launching > .5 * computing)
+    if (c->async ? launching > .9 * step : launching > .5 * computing)
         bound = "launches";
     else if (t->input > t->computing && t->input >= t->communication)
         bound = "input";
@@ -182,7 +182,7 @@ static void find_bound(const StepClock *c, int device, int count, EpochTimes *t)
 
 EpochTimes mgpu_clock_epoch(StepClock *c)
 {
-    int count = c->epoch_steps < KEPT ? (int)c->epoch_steps : KEPT - 1; /* one slot is for the next step */
+    int count = c->epoch_steps < LAST_STEPS ? (int)c->epoch_steps : LAST_STEPS - 1; /* one slot is for the next step */
     EpochTimes t = {NAN, NAN, NAN, NAN, ""};
     c->epoch_steps = 0;
     if (!count)
@@ -203,7 +203,7 @@ static bool is_slowest_often(const StepClock *c, int device)
     int often = 0, seen = 0;
     for (int i = 0; i < WINDOW; i++) {
         int64_t step = c->steps - 1 - i;
-        bool slowest = c->timed[step % KEPT] || is_everywhere(c, COMPUTING);
+        bool slowest = c->timed[step % LAST_STEPS] || is_everywhere(c, COMPUTING);
         seen += slowest;
         for (int d = 0; d < c->devices; d++)
             slowest = slowest && *cell(c, COMPUTING, device, step) >= *cell(c, COMPUTING, d, step);
@@ -212,11 +212,11 @@ static bool is_slowest_often(const StepClock *c, int device)
     return 4 * often >= 3 * seen;
 }
 
-typedef struct Reader { double step, input, reading; bool slow; } Reader;
+typedef struct ReadingTime { double step, input, reading; bool slow; } ReadingTime;
 
-static Reader reader_of(const StepClock *c)
+static ReadingTime reader_of(const StepClock *c)
 {
-    Reader r = {.step = median_step(c, WINDOW), .input = median_wait(c, INPUT, WINDOW)};
+    ReadingTime r = {.step = median_step(c, WINDOW), .input = median_wait(c, INPUT, WINDOW)};
     for (int d = 0; d < c->devices; d++)
         r.reading = fmax(r.reading, median_of(c, READING, d, WINDOW));
     r.slow = r.input >= WAITS * r.step && r.reading >= .5 * r.step;
@@ -235,7 +235,7 @@ static char *notice_device(const StepClock *c)
 
 static char *notice_reader(const StepClock *c)
 {
-    Reader r = reader_of(c);
+    ReadingTime r = reader_of(c);
     if (!r.slow)
         return NULL;
     return mgpu_format("the reader is slower than the devices: it takes %.2f ms for a step's samples, and of the step's %.2f ms the devices wait %.2f for input; "
@@ -247,7 +247,7 @@ static char *notice_link(const StepClock *c)
     int device = slowest_device(c, WINDOW);
     double step = median_step(c, WINDOW), waits = median_wait(c, COMMUNICATION, WINDOW), predicted = 1e-6 * c->plan->predicted.transfer_us;
     double transferring = median_of(c, TRANSFERRING, device, WINDOW);
-    if (c->turns || predicted <= 0 || !(waits > WAITS * step) || !(transferring > LONGER * predicted))
+    if (c->share_cores || predicted <= 0 || !(waits > WAITS * step) || !(transferring > LONGER * predicted))
         return NULL;
     return mgpu_format("the links between devices are slow: transfers take %.2f ms a step, predicted were %.2f for %s; of the step's %.2f ms the devices "
                        "wait %.2f for them; fewer devices or a larger batch transfer less for each sample", 1e3 * transferring, 1e3 * predicted,
@@ -260,10 +260,10 @@ static bool find_notice(StepClock *c, Notice *n)
     if (median_step(c, WINDOW) < WORTH_S)
         return false;
     for (int k = 0; k < NOTICES; k++) {
-        n->text = c->said[k] || (k == NOTICE_LINK && !c->alone) ? NULL : FIND[k](c);
+        n->text = c->notified[k] || (k == NOTICE_LINK && !c->single_process) ? NULL : FIND[k](c);
         n->kind = KIND[k];
         if (n->text) {
-            c->said[k] = true;
+            c->notified[k] = true;
             return true;
         }
     }
@@ -272,21 +272,21 @@ static bool find_notice(StepClock *c, Notice *n)
 
 bool mgpu_clock_step(StepClock *c, double seconds, Notice *n)
 {
-    c->step[c->steps % KEPT] = seconds;
+    c->step[c->steps % LAST_STEPS] = seconds;
     c->steps++;
     c->epoch_steps++;
-    c->timed[c->steps % KEPT] = true;
+    c->timed[c->steps % LAST_STEPS] = true;
     for (int p = 0; p < PARTS; p++)
         for (int d = 0; d < c->devices; d++)
-            *cell(c, (Part)p, d, c->steps) = 0;
+            *cell(c, (StepPart)p, d, c->steps) = 0;
     return c->steps >= FIRST + WINDOW && (c->steps - FIRST) % WINDOW < NOTICES && find_notice(c, n); /* once in a step */
 }
 
 bool mgpu_clock_links(StepClock *c, Notice *n)
 {
-    if (c->said[NOTICE_LINK] || c->steps < FIRST + WINDOW || median_step(c, WINDOW) < WORTH_S)
+    if (c->notified[NOTICE_LINK] || c->steps < FIRST + WINDOW || median_step(c, WINDOW) < WORTH_S)
         return false;
     *n = (Notice){KIND[NOTICE_LINK], notice_link(c)};
-    c->said[NOTICE_LINK] = n->text;
+    c->notified[NOTICE_LINK] = n->text;
     return n->text;
 }

@@ -67,7 +67,7 @@ void mgpu_decoded_row(const Decoder *d, int device, int64_t sample, void *to)
 {
     int64_t bytes = mgpu_tensor_bytes(&d->feed.program->variables[d->row].tensor);
     int64_t at = (sample - d->feed.plan->device[device].shard.first) * bytes;
-    mgpu_engine_read_part(d->feed.engine, device, d->row, (mgpu_stretch){at, at + bytes}, to);
+    mgpu_engine_read_part(d->feed.engine, device, d->row, (mgpu_range){at, at + bytes}, to);
 }
 
 void mgpu_close_decoder(Decoder *d)

@@ -23,10 +23,10 @@ const DeviceKind *mgpu_kind_of(const mgpu_plan *plan)
 
 bool mgpu_computes_here(const mgpu_plan *plan)
 {
-    return !mgpu_kind_of(plan)->ahead;
+    return !mgpu_kind_of(plan)->async;
 }
 
-int mgpu_used_threads(const Options *o, const mgpu_plan *plan, char *text, size_t room)
+int mgpu_used_threads(const RunOptions *o, const mgpu_plan *plan, char *text, size_t capacity)
 {
     if (!mgpu_computes_here(plan)) {
         text[0] = 0;
@@ -44,7 +44,7 @@ int mgpu_used_threads(const Options *o, const mgpu_plan *plan, char *text, size_
         from = ", as many for each device";
     else if (threads < cores && !o->threads_given)
         from = threads == MGPU_MOST_THREADS ? " (the most)" : " (OMP_NUM_THREADS)";
-    snprintf(text, room, "%d thread%s on %s%s", threads, threads == 1 ? "" : "s", why, from);
+    snprintf(text, capacity, "%d thread%s on %s%s", threads, threads == 1 ? "" : "s", why, from);
     return threads;
 }
 
@@ -65,7 +65,7 @@ static _Noreturn void fail_no_plan(const mgpu_program *p, const char *kind, long
               *kind ? " " : "", kind, kind, *kind ? ":" : "", devices, p->model_file, program_invocation_short_name);
 }
 
-const mgpu_plan *mgpu_choose_plan(const mgpu_program *p, const Options *o)
+const mgpu_plan *mgpu_choose_plan(const mgpu_program *p, const RunOptions *o)
 {
     DeviceList wanted;
     if (!o->devices)
@@ -99,8 +99,8 @@ void mgpu_print_gpus(const mgpu_program *p)
         printf("  %d  %s, %s, %s, %s bytes, compute capability %d.%d%s\n", i, g->name, g->bus, g->uuid, mgpu_grouped(g->memory, text),
                g->major, g->minor, g->slice ? ", a slice (MIG)" : "");
     }
-    if (list.note)
-        printf("  %s\n", list.note);
+    if (list.remark)
+        printf("  %s\n", list.remark);
     char *archs = mgpu_image_archs(p->images);
     printf("  kernels for %s\n", archs);
     free(archs);

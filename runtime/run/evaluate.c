@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Result { double *values; const mgpu_phase *phase; } Result;
+typedef struct EvaluationResult { double *values; const mgpu_phase *phase; } EvaluationResult;
 
 static void collect(void *context, const Work *work)
 {
-    Result *r = context;
+    EvaluationResult *r = context;
     if (work->phase->kind != MGPU_PHASE_REPORT_EVAL)
         return;
     r->phase = work->phase;
@@ -111,7 +111,7 @@ const char *mgpu_bad_loss(const Evaluation *e)
 }
 
 /* Describes a loss that is no number, or returns NULL. The caller frees. */
-static char *judge(const Feed *feed, const Options *o, const Evaluation *e, const Dataset *set)
+static char *judge(const Feed *feed, const RunOptions *o, const Evaluation *e, const Dataset *set)
 {
     const char *loss = mgpu_bad_loss(e);
     const char *bad = loss ? mgpu_not_finite(feed->program, feed->plan, feed->engine, o->processes) : NULL;
@@ -126,7 +126,7 @@ static char *judge(const Feed *feed, const Options *o, const Evaluation *e, cons
 }
 
 /* Returns the result of judge. */
-static char *evaluate_set(const Feed *feed, const Options *o, const char *name, const Result *result, Categories *categories,
+static char *evaluate_set(const Feed *feed, const RunOptions *o, const char *name, const EvaluationResult *result, Categories *categories,
                           Reporter *reporter)
 {
     const mgpu_program *p = feed->program;
@@ -139,7 +139,7 @@ static char *evaluate_set(const Feed *feed, const Options *o, const char *name, 
     mgpu_open_set(&data, p, set, wanted, o->data, categories);
     mgpu_compare_set(o, &data);
     mgpu_post_set(feed, MGPU_PHASE_EVAL, &data, feed->applied, 0, NULL, NULL);
-    mgpu_post_alone(feed, MGPU_PHASE_REPORT_EVAL, feed->applied, 0);
+    mgpu_post_without_samples(feed, MGPU_PHASE_REPORT_EVAL, feed->applied, 0);
     mgpu_engine_drain(feed->engine);
     Evaluation e = {.split = name, .samples = data.samples};
     if (result->phase)
@@ -153,7 +153,7 @@ static char *evaluate_set(const Feed *feed, const Options *o, const char *name, 
     return why;
 }
 
-static bool evaluates(const mgpu_program *p, const Options *o)
+static bool evaluates(const mgpu_program *p, const RunOptions *o)
 {
     const mgpu_plan *plan = mgpu_choose_plan(p, o);
     for (int i = 0; i < plan->phase_count; i++)
@@ -162,10 +162,10 @@ static bool evaluates(const mgpu_program *p, const Options *o)
     return false;
 }
 
-int mgpu_evaluate(const mgpu_program *program, const Options *o)
+int mgpu_evaluate(const mgpu_program *program, const RunOptions *o)
 {
     static const char *const USUAL[] = {"valid", "test"};
-    Result result = {0};
+    EvaluationResult result = {0};
     Feed feed;
     if (!evaluates(program, o))
         mgpu_fail(MGPU_BAD_USAGE,

@@ -43,7 +43,7 @@ static const ExportKind KINDS[] = {
     {"gguf", "FILE.gguf", write_gguf},
 };
 
-static const ExportKind *find_kind(const Options *o)
+static const ExportKind *find_kind(const RunOptions *o)
 {
     const char *names[MGPU_COUNT(KINDS)], *given = o->operand_count ? o->operands[0] : "";
     char near[128], *all = mgpu_format("%s", "");
@@ -60,7 +60,7 @@ static const ExportKind *find_kind(const Options *o)
     }
     mgpu_fail(MGPU_BAD_USAGE, "export takes a kind and what to write, as %s export %s%s%s%s%s", o->program, all,
               o->operand_count ? "; there is no kind '" : "", given, o->operand_count ? "'" : "",
-              mgpu_near_miss(given, names, MGPU_COUNT(KINDS), near));
+              mgpu_did_you_mean(given, names, MGPU_COUNT(KINDS), near));
 }
 
 /* A data set's stages run before the graph; those of valid have no randomness. */
@@ -71,14 +71,14 @@ static int find_facts(const mgpu_program *p, const Snapshot *s, ExportFact *fact
     set = set ? set : mgpu_find_set(p, "train");
     if (set)
         facts[count++] = (ExportFact){MGPU_FACT_BEFORE, mgpu_set_text(set)};
-    if (s->notes.step >= 0)
-        facts[count++] = (ExportFact){"step", mgpu_format("%lld", (long long)s->notes.step)};
-    if (s->notes.categories)
-        facts[count++] = (ExportFact){"categories", mgpu_format("%s", s->notes.categories)};
+    if (s->metadata.step >= 0)
+        facts[count++] = (ExportFact){"step", mgpu_format("%lld", (long long)s->metadata.step)};
+    if (s->metadata.categories)
+        facts[count++] = (ExportFact){"categories", mgpu_format("%s", s->metadata.categories)};
     return count;
 }
 
-int mgpu_export(const mgpu_program *program, const Options *o)
+int mgpu_export(const mgpu_program *program, const RunOptions *o)
 {
     const ExportKind *kind = find_kind(o);
     Feed feed;
@@ -87,14 +87,14 @@ int mgpu_export(const mgpu_program *program, const Options *o)
     Snapshot snapshot = {.program = program, .plan = feed.plan, .engine = engine};
     Export e = {.program = program, .options = o, .path = o->operands[1], .snapshot = &snapshot, .categories = categories};
     e.weights = mgpu_view_of(program, feed.plan, MGPU_MODEL_VIEW);
-    snapshot.notes = (FileNotes){feed.applied, mgpu_categories_text(categories)};
+    snapshot.metadata = (FileMetadata){feed.applied, mgpu_categories_text(categories)};
     mgpu_take_snapshot(&snapshot, engine, false);
     ExportFact facts[3];
     e.fact_count = find_facts(program, &snapshot, e.facts = facts);
     kind->write(&e);
     for (int i = 0; i < e.fact_count; i++)
         free(facts[i].text);
-    free((char *)(uintptr_t)snapshot.notes.categories);
+    free((char *)(uintptr_t)snapshot.metadata.categories);
     mgpu_engine_close(engine, "the export is written");
     mgpu_close_view(&e.weights);
     mgpu_close_snapshot(&snapshot);

@@ -28,14 +28,14 @@ typedef struct Continued {
     const char *prompt;
     size_t prompt_bytes;
     int64_t number, sampled;   /* index of the prompt; number of elements after it */
-    char *made; /* the continuation, in which a stop text may begin after `said` bytes; `shown` bytes are printed */
-    size_t made_bytes, said, shown;
+    char *made; /* the continuation, in which a stop text may begin after `stop_begin` bytes; `printed` bytes are printed */
+    size_t made_bytes, stop_begin, printed;
     bool begun, ended;         /* the prompt has been printed; the text has ended */
 } Continued;
 
 typedef struct Writer {
     const mgpu_program *program;
-    const Options *options;
+    const RunOptions *options;
     TextCode code;
     int output;                /* index of the output with the probabilities */
     bool logits;               /* the output has logits, to which softmax is applied */
@@ -103,7 +103,7 @@ static char *read_all(const char *path, size_t *bytes)
 }
 
 /* Returns the operand, or the contents of a file. The caller frees. */
-static char *prompt_of(const Options *o, size_t *bytes)
+static char *prompt_of(const RunOptions *o, size_t *bytes)
 {
     if (o->prompts && o->operand_count)
         mgpu_fail(MGPU_BAD_USAGE, "generate continues one text, or those of --prompts %s: leave '%s' out", o->prompts,
@@ -118,7 +118,7 @@ static char *prompt_of(const Options *o, size_t *bytes)
 }
 
 /* Returns rank 0's prompt, since only rank 0 has standard input. The caller frees. */
-static char *shared_prompt(const Options *o, size_t *bytes)
+static char *shared_prompt(const RunOptions *o, size_t *bytes)
 {
     Processes *p = o->processes;
     char *prompt = mgpu_speaks(p) ? prompt_of(o, bytes) : NULL;
@@ -186,12 +186,12 @@ static void go_on(void *writer, NextText *next, double *row)
         memcpy(c->made + c->made_bytes, bytes, count);
         free(bytes);
         c->made_bytes += count;
-        c->ended = mgpu_find_stop(w->options, c->made + c->said, c->made_bytes - c->said, &said);
-        c->said += said;
+        c->ended = mgpu_find_stop(w->options, c->made + c->stop_begin, c->made_bytes - c->stop_begin, &said);
+        c->stop_begin += said;
     }
     if (!c->ended && (last || ++c->sampled == w->options->length)) {
         c->ended = true;
-        c->said = c->made_bytes;
+        c->stop_begin = c->made_bytes;
     }
     if (!c->ended)
         return;
@@ -202,7 +202,7 @@ static void go_on(void *writer, NextText *next, double *row)
 /* ---- texts */
 static void show_json(const Continued *c, FILE *f)
 {
-    char *prompt = mgpu_format("%.*s", (int)c->prompt_bytes, c->prompt), *text = mgpu_format("%.*s", (int)c->said, c->made ? c->made : "");
+    char *prompt = mgpu_format("%.*s", (int)c->prompt_bytes, c->prompt), *text = mgpu_format("%.*s", (int)c->stop_begin, c->made ? c->made : "");
     fputs("{\"prompt\":", f);
     mgpu_json_write_text(f, prompt);
     fputs(",\"text\":", f);
@@ -222,10 +222,10 @@ static void show(Writer *w, Continued *c)
     } else {
         if (!c->begun)
             mgpu_show_text(s, c->prompt, c->prompt_bytes, false);
-        mgpu_show_text(s, c->made + c->shown, c->said - c->shown, false);
+        mgpu_show_text(s, c->made + c->printed, c->stop_begin - c->printed, false);
         if (c->ended)
             mgpu_show_text(s, "\n", 1, true);
-        c->shown = c->said;
+        c->printed = c->stop_begin;
         c->begun = true;
     }
     fflush(s->file); /* mgpu_finish_file reports errors */
@@ -272,7 +272,7 @@ static void read_prompts(Writer *w, const char *prompts, size_t bytes)
     }
 }
 
-static void open_text_vocabulary(TextCode *c, const mgpu_program *program, const Options *o)
+static void open_text_vocabulary(TextCode *c, const mgpu_program *program, const RunOptions *o)
 {
     char *folder = mgpu_vocabulary_folder(program, o, true);
     c->numbers = !folder;
@@ -282,7 +282,7 @@ static void open_text_vocabulary(TextCode *c, const mgpu_program *program, const
 }
 
 /* Returns the maximal number of texts that are computed side by side. */
-static int64_t find_most(const Options *o, const mgpu_plan *plan)
+static int64_t find_most(const RunOptions *o, const mgpu_plan *plan)
 {
     if (o->side > plan->micro)
         mgpu_fail(MGPU_BAD_USAGE, "--batch %lld: the program computes batches of %lld: mgpuc --set batch=%lld makes one for more",
@@ -303,7 +303,7 @@ static void close_writer(Writer *w)
         mgpu_close_vocabulary(w->code.vocabulary);
 }
 
-int mgpu_generate(const mgpu_program *program, const Options *o)
+int mgpu_generate(const mgpu_program *program, const RunOptions *o)
 {
     Writer w = {.program = program, .options = o};
     bool *wanted = mgpu_allocate((size_t)program->input_count, sizeof *wanted);

@@ -23,16 +23,16 @@ static const double STEPS[] = {1e-3, 1e-4, 1e-5};
 static const double TOLERANCE = 1e-4; /* limit of the relative difference */
 static const double ROUNDING = 1e-13; /* relative to the loss: smaller differences of losses may be rounding */
 
-typedef struct Check {
+typedef struct GradientCheck {
     Feed feed;
     Dataset train;                  /* samples 0: there is no data, and random values are used */
     double loss;                    /* loss of the last collected step */
     uint8_t *state;                 /* values of all variables before the step */
-} Check;
+} GradientCheck;
 
 static void collect(void *context, const Work *work)
 {
-    Check *c = context;
+    GradientCheck *c = context;
     if (work->phase->kind == MGPU_PHASE_TRAIN)
         c->loss = mgpu_report_value(work->phase->reports, work->report, work->phase->report_count, "loss");
 }
@@ -49,7 +49,7 @@ static int gradient_of(const mgpu_program *p, int weight)
 }
 
 /* Returns the loss of the first step after adding `by` to an element of a weight. */
-static double loss_with(Check *c, int weight, double *values, int64_t element, double by)
+static double loss_with(GradientCheck *c, int weight, double *values, int64_t element, double by)
 {
     const mgpu_program *p = c->feed.program;
     mgpu_put_variables_back(&c->feed, c->state);
@@ -70,7 +70,7 @@ static double loss_with(Check *c, int weight, double *values, int64_t element, d
 
 /* Returns the relative difference between the gradient and the closest finite difference. kink: the slopes on both sides differ,
  * so there is no derivative to compare with. */
-static double difference(Check *c, int weight, double *values, int64_t element, double gradient, double loss, bool *kink)
+static double difference(GradientCheck *c, int weight, double *values, int64_t element, double gradient, double loss, bool *kink)
 {
     double least = INFINITY;
     *kink = false;
@@ -124,7 +124,7 @@ static double root_mean_square(const double *values, int64_t count)
 }
 
 /* Returns whether the gradients of the weight agree. flat: their root mean square is 0: the batch does not affect the weight. */
-static bool check_weight(Check *c, int weight, const double *gradients, double loss, bool *flat)
+static bool check_weight(GradientCheck *c, int weight, const double *gradients, double loss, bool *flat)
 {
     const mgpu_tensor *t = &c->feed.program->variables[weight].tensor;
     int64_t count = mgpu_elements(t), worst = 0;
@@ -164,7 +164,7 @@ static bool check_weight(Check *c, int weight, const double *gradients, double l
     return good;
 }
 
-static void open_first_batch(Check *c, const Options *o)
+static void open_first_batch(GradientCheck *c, const RunOptions *o)
 {
     const mgpu_program *p = c->feed.program;
     const mgpu_set *train = mgpu_find_set(p, "train");
@@ -181,7 +181,7 @@ static void open_first_batch(Check *c, const Options *o)
     free(wanted);
 }
 
-int mgpu_check_gradients(const mgpu_program *program, const Options *o)
+int mgpu_check_gradients(const mgpu_program *program, const RunOptions *o)
 {
     bool observes = false, precise = true;
     for (int v = 0; v < program->variable_count; v++) {
@@ -191,10 +191,10 @@ int mgpu_check_gradients(const mgpu_program *program, const Options *o)
     if (!observes || !precise)
         mgpu_fail(MGPU_BAD_USAGE, "check-gradients needs a program in f64 that keeps its gradients: mgpuc %s --set precision=f64 "
                   "--set observe=gradients", program->model_file);
-    Check c = {.feed = {.program = program, .plan = mgpu_choose_plan(program, o), .setting = o->setting, .seed = o->seed, .total_steps = 1,
+    GradientCheck c = {.feed = {.program = program, .plan = mgpu_choose_plan(program, o), .setting = o->setting, .seed = o->seed, .total_steps = 1,
                         .steps_per_epoch = 1}};
     c.feed.engine = mgpu_engine_open(mgpu_kind_of(c.feed.plan), program, c.feed.plan, o, collect, &c);
-    mgpu_post_alone(&c.feed, MGPU_PHASE_INIT, 0, 0);
+    mgpu_post_without_samples(&c.feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_drain(c.feed.engine);
     mgpu_load_initials(program, c.feed.plan, c.feed.engine, o);
     open_first_batch(&c, o);

@@ -2,7 +2,7 @@
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/cores.h"
-#include "runtime/base/watch.h"
+#include "runtime/base/intervals.h"
 #include "runtime/engine/engine.h"
 #include "runtime/schedule/schedule.h"
 #include "runtime/run/commands.h"
@@ -187,7 +187,7 @@ static void print_layers(const mgpu_program *p)
     free(name);
 }
 
-static void print_memory(const mgpu_program *p, const Options *o)
+static void print_memory(const mgpu_program *p, const RunOptions *o)
 {
     puts("\nplans");
     for (int i = 0; i < p->plan_count; i++) {
@@ -277,7 +277,7 @@ static void print_course(const mgpu_program *p)
     printf("  on_nan      %s\n", ON_NAN[p->on_nan]);
 }
 
-int mgpu_info(const mgpu_program *p, const Options *o)
+int mgpu_info(const mgpu_program *p, const RunOptions *o)
 {
     if (o->init || o->part_count || o->rules)
         return mgpu_load_initials(p, NULL, NULL, o) ? 1 : 0;

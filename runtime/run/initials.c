@@ -6,7 +6,7 @@
  * the same pattern. --init FILE replaces all files of the program, but not `init = none` of a rule. Variables matched by that, or
  * by --init PATTERN=none, keep the model's initial values. */
 #include "runtime/base/base.h"
-#include "runtime/base/near.h"
+#include "runtime/base/spelling.h"
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/engine.h"
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /* Returns the path, or the path in the data folder. */
-static char *find_file(const char *path, const char *where, const Options *o)
+static char *find_file(const char *path, const char *where, const RunOptions *o)
 {
     char *below = o->data && path[0] != '/' ? mgpu_format("%s/%s", o->data, path) : NULL;
     if (access(path, R_OK) == 0 || !below) {
@@ -33,7 +33,7 @@ static char *find_file(const char *path, const char *where, const Options *o)
 }
 
 /* A file whose name contains = is still a file. */
-void mgpu_add_init(Options *o, const char *value)
+void mgpu_add_init(RunOptions *o, const char *value)
 {
     const char *equals = strchr(value, '=');
     if (!equals || access(value, F_OK) == 0) {
@@ -48,7 +48,7 @@ void mgpu_add_init(Options *o, const char *value)
 
 /* ---- .npy */
 static void load_array(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const mgpu_initial *initial,
-                       const Options *o)
+                       const RunOptions *o)
 {
     const mgpu_tensor *t = &program->variables[initial->variables[0]].tensor;
     char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
@@ -79,15 +79,15 @@ static void load_array(const mgpu_program *program, const mgpu_plan *plan, Engin
 /* Returns the name below the outermost instance that matches, or the whole name if nothing shorter matches. NULL: no match. */
 static const char *name_below(const char *pattern, const char *pattern_end, const char *name)
 {
-    int end = mgpu_pattern_reaches(pattern, pattern_end - pattern, name);
+    int end = mgpu_pattern_match(pattern, pattern_end - pattern, name);
     return end < 0 ? NULL : name[end] ? name + end + 1 : name;
 }
 
-typedef struct Part {
+typedef struct PartialInit {
     mgpu_initial initial;
     int *variables;
     const char **names;
-} Part; /* path NULL: none */
+} PartialInit; /* path NULL: none */
 
 static const char NONE[] = "none";
 
@@ -106,13 +106,13 @@ static _Noreturn void fail_no_weight(const mgpu_program *program, const char *te
     }
     char *pattern = mgpu_format("%.*s", (int)strcspn(text, "="), text);
     mgpu_fail(MGPU_BAD_USAGE, "--init %s: the pattern reaches no weight%s (`mgpuc check %s` lists the names)", text,
-              mgpu_near_miss(pattern, (const char *const *)names, count, near), program->model_file);
+              mgpu_did_you_mean(pattern, (const char *const *)names, count, near), program->model_file);
 }
 
-static Part part_of(const mgpu_program *program, const char *text)
+static PartialInit part_of(const mgpu_program *program, const char *text)
 {
     const char *equals = strchr(text, '=');
-    Part p = {.variables = mgpu_allocate((size_t)program->variable_count, sizeof *p.variables),
+    PartialInit p = {.variables = mgpu_allocate((size_t)program->variable_count, sizeof *p.variables),
               .names = mgpu_allocate((size_t)program->variable_count, sizeof *p.names)};
     int count = 0;
     for (int i = 0; i < program->variable_count; i++) {
@@ -133,7 +133,7 @@ static Part part_of(const mgpu_program *program, const char *text)
     return p;
 }
 
-static bool replaced(const mgpu_initial *initial, const Options *o)
+static bool replaced(const mgpu_initial *initial, const RunOptions *o)
 {
     for (int i = 0; initial->pattern && i < o->part_count; i++) {
         size_t length = strcspn(o->parts[i], "=");
@@ -143,14 +143,14 @@ static bool replaced(const mgpu_initial *initial, const Options *o)
     return false;
 }
 
-static void close_part(Part *p)
+static void close_part(PartialInit *p)
 {
     free(p->variables);
     free(p->names);
 }
 
 /* ---- */
-static char *whole_initial(const mgpu_program *program, const Options *o)
+static char *whole_initial(const mgpu_program *program, const RunOptions *o)
 {
     if (o->init)
         return mgpu_format("%s", o->init);
@@ -165,7 +165,7 @@ static char *whole_initial(const mgpu_program *program, const Options *o)
     return NULL;
 }
 
-static bool has_parts(const mgpu_program *program, const Options *o)
+static bool has_parts(const mgpu_program *program, const RunOptions *o)
 {
     bool parts = o->part_count > 0;
     for (int i = 0; i < program->initial_count; i++)
@@ -174,7 +174,7 @@ static bool has_parts(const mgpu_program *program, const Options *o)
 }
 
 /* Joins the word tables of a part's file. */
-static void join_part(Categories *categories, const char *part, const char *path, const Options *o)
+static void join_part(Categories *categories, const char *part, const char *path, const RunOptions *o)
 {
     Categories *own = mgpu_new_categories(false);
     mgpu_load_categories(own, path);
@@ -185,7 +185,7 @@ static void join_part(Categories *categories, const char *part, const char *path
     mgpu_free_categories(own);
 }
 
-void mgpu_join_parts(Categories *categories, const Options *o)
+void mgpu_join_parts(Categories *categories, const RunOptions *o)
 {
     for (int i = o->part_count - 1; i >= 0; i--) { /* the last one wins */
         const char *path = strchr(o->parts[i], '=') + 1;
@@ -196,7 +196,7 @@ void mgpu_join_parts(Categories *categories, const Options *o)
     }
 }
 
-static void join_rules(Categories *categories, const mgpu_program *program, const Options *o)
+static void join_rules(Categories *categories, const mgpu_program *program, const RunOptions *o)
 {
     for (int i = program->initial_count - 1; i >= 0 && !o->init; i--) {
         const mgpu_initial *initial = &program->initials[i];
@@ -210,7 +210,7 @@ static void join_rules(Categories *categories, const mgpu_program *program, cons
     }
 }
 
-void mgpu_begin_categories(Categories *categories, const mgpu_program *program, const mgpu_plan *plan, const Options *o)
+void mgpu_begin_categories(Categories *categories, const mgpu_program *program, const mgpu_plan *plan, const RunOptions *o)
 {
     char *weights = whole_initial(program, o);
     if (weights)
@@ -229,11 +229,11 @@ void mgpu_begin_categories(Categories *categories, const mgpu_program *program, 
 }
 
 /* By --init PATTERN=none, unless a later option names the part. */
-static bool *left_out(const mgpu_program *program, const Options *o)
+static bool *left_out(const mgpu_program *program, const RunOptions *o)
 {
     bool *out = mgpu_allocate((size_t)program->variable_count, sizeof *out);
     for (int i = 0; i < o->part_count; i++) {
-        Part p = part_of(program, o->parts[i]);
+        PartialInit p = part_of(program, o->parts[i]);
         for (int k = 0; k < p.initial.count; k++)
             out[p.variables[k]] = !p.initial.path;
         close_part(&p);
@@ -241,7 +241,7 @@ static bool *left_out(const mgpu_program *program, const Options *o)
     return out;
 }
 
-bool *mgpu_left_out_of(const mgpu_program *program, const Options *o, int64_t step)
+bool *mgpu_left_out_of(const mgpu_program *program, const RunOptions *o, int64_t step)
 {
     bool *out = left_out(program, o), trained = o->command != COMMAND_TRAIN && step >= 0;
     for (int i = 0; i < program->initial_count && !trained; i++) {
@@ -272,7 +272,7 @@ static void warn_of_channel_order(const mgpu_program *program, const TensorFile 
 }
 
 /* Loads --init FILE, except for variables with init = none of a rule. */
-static int load_init(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o)
+static int load_init(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const RunOptions *o)
 {
     TensorFile file;
     mgpu_open_weights(&file, o->init);
@@ -297,7 +297,7 @@ static int load_part(const mgpu_program *program, const mgpu_plan *plan, Engine 
     return lacks;
 }
 
-int mgpu_load_initials(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o)
+int mgpu_load_initials(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const RunOptions *o)
 {
     bool *out = left_out(program, o);
     int lacks = 0;
@@ -324,11 +324,11 @@ int mgpu_load_initials(const mgpu_program *program, const mgpu_plan *plan, Engin
     return lacks;
 }
 
-int mgpu_load_parts(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const Options *o, int view)
+int mgpu_load_parts(const mgpu_program *program, const mgpu_plan *plan, Engine *engine, const RunOptions *o, int view)
 {
     int lacks = 0;
     for (int i = 0; i < o->part_count; i++) {
-        Part p = part_of(program, o->parts[i]);
+        PartialInit p = part_of(program, o->parts[i]);
         char *begin = mgpu_format("--init %s", o->parts[i]);
         if (p.initial.path)
             lacks += load_part(program, plan, engine, &p.initial, p.initial.path,
@@ -339,11 +339,11 @@ int mgpu_load_parts(const mgpu_program *program, const mgpu_plan *plan, Engine *
     return lacks;
 }
 
-bool mgpu_parts_suffice(const mgpu_program *program, const Options *o)
+bool mgpu_parts_suffice(const mgpu_program *program, const RunOptions *o)
 {
     bool *found = mgpu_allocate((size_t)program->variable_count, sizeof *found), all = true;
     for (int i = 0; i < o->part_count; i++) {
-        Part p = part_of(program, o->parts[i]);
+        PartialInit p = part_of(program, o->parts[i]);
         for (int k = 0; k < p.initial.count; k++)
             found[p.variables[k]] = true;
         close_part(&p);
@@ -356,7 +356,7 @@ bool mgpu_parts_suffice(const mgpu_program *program, const Options *o)
 
 int mgpu_show_initials(const mgpu_program *program, const char *const *inits, int count, const char *rules)
 {
-    Options o = {.rules = rules};
+    RunOptions o = {.rules = rules};
     for (int i = 0; i < count; i++)
         mgpu_add_init(&o, inits[i]);
     int lacks = mgpu_load_initials(program, NULL, NULL, &o);

@@ -1,9 +1,9 @@
 /* loop.c: training, from the command line to a saved run.
  *
- * The loop posts steps; up to MGPU_AHEAD of them are pending in the engine, which passes reports back in order (collect). The
- * engine is drained at the end of an epoch, for validation, before saving, and at the end. Training depends only on (seed, step,
- * position) and on the results of validation, which are all saved, so a run that resumes from a checkpoint equals an
- * uninterrupted one.
+ * The loop posts steps; up to MGPU_STEPS_IN_FLIGHT of them are pending in the engine, which passes reports back in order
+ * (collect). The engine is drained at the end of an epoch, for validation, before saving, and at the end. Training depends only
+ * on (seed, step, position) and on the results of validation, which are all saved, so a run that resumes from a checkpoint equals
+ * an uninterrupted one.
  *
  * After a step, in this order: validation, if it is due, and its effects (the best model, plateaus, the end of a run that is out
  * of patience); the row of the epoch; saving. A run that ends within an epoch is saved before its row is made, because that
@@ -13,7 +13,7 @@
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/cores.h"
-#include "runtime/base/watch.h"
+#include "runtime/base/intervals.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/processes.h"
 #include "runtime/engine/trace.h"
@@ -72,7 +72,7 @@ static void check_shuffle(const Run *run)
 static const char *schedule_of(const mgpu_program *p, int setting)
 {
     const mgpu_setting *s = &p->settings[setting];
-    return !s->hidden && isnan(s->value) ? mgpu_told_text(p, s->name) : NULL;
+    return !s->hidden && isnan(s->value) ? mgpu_compiled_setting(p, s->name) : NULL;
 }
 
 static bool follows_schedule(const Run *run, const char *name)
@@ -86,7 +86,7 @@ static bool follows_schedule(const Run *run, const char *name)
 static void choose_length(Run *run)
 {
     const mgpu_program *p = run->program;
-    const Options *o = run->options;
+    const RunOptions *o = run->options;
     int64_t epochs = o->epochs > 0 ? o->epochs : p->epochs > 0 ? p->epochs : 1;
     run->steps_per_epoch = (run->train.samples + p->batch - 1) / p->batch;
     run->total_steps = o->steps > 0 ? o->steps : o->epochs <= 0 && p->steps > 0 ? p->steps : 0;
@@ -106,7 +106,7 @@ static mgpu_quantity chosen(mgpu_quantity options, mgpu_quantity program, mgpu_q
 static void choose_intervals(Run *run)
 {
     const mgpu_program *p = run->program;
-    const Options *o = run->options;
+    const RunOptions *o = run->options;
     const mgpu_quantity epoch = {1, MGPU_UNIT_EPOCHS}, none = {0, MGPU_UNIT_NEVER};
     run->validate = chosen(o->validate, p->validate, epoch);
     run->save = chosen(o->save_every, p->save, epoch);
@@ -122,7 +122,7 @@ static void choose_intervals(Run *run)
 
 static void read_position(Run *run)
 {
-    const Options *o = run->options;
+    const RunOptions *o = run->options;
     run->at = (Progress){.seed = o->seed, .batch = run->program->batch};
     for (int i = 0; i < run->program->plateau_count; i++)
         run->at.plateau[i].scale = 1;
@@ -130,8 +130,8 @@ static void read_position(Run *run)
         return;
     mgpu_read_progress(&run->at, run->program, run->from);
     char **told;
-    int count = mgpu_read_told(run->from, &told);
-    mgpu_keep_options(&run->own, run->program, told, count);
+    int count = mgpu_read_kept_options(run->from, &told);
+    mgpu_keep_options(&run->effective_options, run->program, told, count);
     for (int i = 0; i < count; i++)
         free(told[i]);
     free(told);
@@ -153,7 +153,7 @@ static void check_position(const Run *run)
 
 void mgpu_run_begin_at(Run *run, const Progress *at, const Saved *from)
 {
-    mgpu_post_alone(&run->feed, MGPU_PHASE_INIT, 0, 0);
+    mgpu_post_without_samples(&run->feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_drain(run->engine);
     mgpu_doing("weights are being loaded");
     if (from)
@@ -206,19 +206,19 @@ void mgpu_run_order(Run *run, int64_t epoch)
 }
 
 /* Reads this process's samples for the following step while the run pauses. */
-static void read_ahead(Run *run)
+static void prefetch(Run *run)
 {
     const Progress *at = &run->at;
     bool full = at->position == run->train.samples;
     int64_t place = full ? 0 : at->position, left = run->train.samples - place;
     left = left < run->program->batch ? left : run->program->batch;
     const Processes *p = run->options->processes;
-    mgpu_stretch own = mgpu_samples_of(p, run->plan, p ? p->rank : 0);
+    mgpu_range own = mgpu_samples_of(p, run->plan, p ? p->rank : 0);
     own.end = left < own.end ? left : own.end;
     double began = mgpu_seconds();
     mgpu_run_order(run, at->epoch + full);
     mgpu_trace_text(run->trace, TRACK_LOOP, "order", began, mgpu_seconds());
-    mgpu_read_ahead(&run->train, run->order + place + own.begin, own.end - own.begin, at->seed, at->epoch + full);
+    mgpu_prefetch_samples(&run->train, run->order + place + own.begin, own.end - own.begin, at->seed, at->epoch + full);
 }
 
 void mgpu_run_post(Run *run)
@@ -259,7 +259,7 @@ static void lower_rates(Run *run, const Evaluation *e)
             mgpu_lower(w, p->factor, run->at.step), run->at.lr = 0; /* the last step's rate is not the next one's */
         run->setting[p->setting] = w->scale;
     }
-    mgpu_run_note_rates(run);
+    mgpu_run_record_rates(run);
 }
 
 static void keep_best(Run *run, Evaluation *e)
@@ -311,7 +311,7 @@ static Evaluation validate(Run *run)
 {
     const _Atomic int *stop = run->options->processes ? NULL : &run->signal; /* several processes see it at different times */
     mgpu_post_set(&run->feed, MGPU_PHASE_EVAL, &run->valid, run->at.step, run->at.epoch, NULL, stop);
-    mgpu_post_alone(&run->feed, MGPU_PHASE_REPORT_EVAL, run->at.step, run->at.epoch);
+    mgpu_post_without_samples(&run->feed, MGPU_PHASE_REPORT_EVAL, run->at.step, run->at.epoch);
     mgpu_engine_drain(run->engine);
     if (!run->eval_report.phase || (stop && atomic_load(stop)))
         return (Evaluation){0};
@@ -361,7 +361,7 @@ static void report_epoch(Run *run, const Evaluation *valid)
 {
     const Progress *at = &run->at;
     EpochReport e = {.epoch = epoch_of(run), .step = at->step, .lr = run->lr};
-    mgpu_post_alone(&run->feed, MGPU_PHASE_REPORT_TRAIN, at->step, at->epoch);
+    mgpu_post_without_samples(&run->feed, MGPU_PHASE_REPORT_TRAIN, at->step, at->epoch);
     mgpu_engine_drain(run->engine);
     e.train = evaluation(&run->train_report, "train", (int64_t)at->loss_samples);
     e.loss = mgpu_report_value(e.train.names, e.train.values, e.train.count, "loss");
@@ -391,11 +391,11 @@ static void pause_between_steps(Run *run)
     bool look = run->valid.samples && run->validate.unit != MGPU_UNIT_NEVER &&
                 (last || is_due(run, run->validate, at->validated, run->validated_at));
     bool store = is_due(run, run->save, at->step - 1, run->saved_at);
-    bool keep = run->kept.known && mgpu_seconds() - run->kept.when > KEEP_EVERY_S;
+    bool keep = run->replay_state.known && mgpu_seconds() - run->replay_state.when > KEEP_EVERY_S;
     if (!full && !last && !look && !store && !keep && !mgpu_run_audit_due(run) && !mgpu_run_histograms_due(run))
         return;
     if (!last)
-        read_ahead(run);
+        prefetch(run);
     mgpu_engine_drain(run->engine);
     mgpu_run_audit(run);
     if (run->failure)
@@ -419,7 +419,7 @@ static void pause_between_steps(Run *run)
             save(run);
     }
     mgpu_run_save_due(run, epoch_of(run));
-    mgpu_run_keep(run);
+    mgpu_run_keep_state(run);
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
 }
@@ -477,7 +477,7 @@ static void judge_end(Run *run)
 static int run_training(Run *run)
 {
     validate_if_pending(run);
-    mgpu_run_keep(run);
+    mgpu_run_keep_state(run);
     mgpu_report_resume(run->reporter);
     run->last_finish = mgpu_seconds();
     while (run->at.step < run->total_steps && !run->out_of_patience) {
@@ -497,7 +497,7 @@ static int run_training(Run *run)
             if (stop || run->failure)
                 break;
             if (!run->save_error && run->saved_step == run->at.step)
-                mgpu_report_note(run->reporter, "saved at step %lld in %s", (long long)run->saved_step, run->folder);
+                mgpu_report_remark(run->reporter, "saved at step %lld in %s", (long long)run->saved_step, run->folder);
             mgpu_report_resume(run->reporter);
             run->last_finish = mgpu_seconds();
         }
@@ -523,14 +523,14 @@ static int run_training(Run *run)
 }
 
 /* Notes numbers on the command line that replace a schedule of the train block. */
-static void tell_of_schedules(const Run *run)
+static void describe_schedules(const Run *run)
 {
     const mgpu_program *p = run->program;
     for (int i = 0; i < p->setting_count && i < MGPU_MAX_SETTINGS; i++) {
         double number = run->options->setting[i];
         const char *schedule = schedule_of(p, i), *name = p->settings[i].name;
         if (schedule && !isnan(number))
-            mgpu_report_note(
+            mgpu_report_remark(
                 run->reporter,
                 "--set %s=%.9g replaces the schedule %s = %s: %s is %.9g in every step; another schedule is compiled in: "
                 "mgpuc %s --set '%s=...'",
@@ -547,7 +547,7 @@ static void start_report(Run *run)
                      .total_steps = run->total_steps, .seed = run->at.seed,
                      .threads = threads, .thread_count = count};
     mgpu_report_start(run->reporter, &s);
-    tell_of_schedules(run);
+    describe_schedules(run);
 }
 
 /* Describes what has been achieved, for messages of calls that fail afterwards. */
@@ -629,18 +629,18 @@ static const char *reason_of(const Run *run, int status)
     return run->failure_status && run->save_error ? "not saved" : run->failure_status ? "devices differ" : run->failure ? "not finite" : run->out_of_patience ? "patience" : status ? "signal" : over(run) ? "done" : "paused";
 }
 
-int mgpu_train(const mgpu_program *program, const Options *options)
+int mgpu_train(const mgpu_program *program, const RunOptions *options)
 {
     Run run = {.program = program,
                .plan = mgpu_choose_plan(program, options),
-               .own = *options,
+               .effective_options = *options,
                .lr = NAN,
                .saved_step = -1,
                .ordered = -1,
                .first_loss = NAN,
                .early_loss = NAN,
                .last_loss = NAN};
-    options = run.options = &run.own;
+    options = run.options = &run.effective_options;
     mgpu_compare_program(options, program, run.plan);
     mgpu_run_watch(&run);
     mgpu_run_find_folder(&run);
@@ -659,7 +659,7 @@ int mgpu_train(const mgpu_program *program, const Options *options)
         free(run.at.log);
         run.at.log = realpath(options->log, NULL);
     }
-    DeviceSpan span = mgpu_own_devices(options->processes, run.plan->devices);
+    DeviceSpan span = mgpu_local_devices(options->processes, run.plan->devices);
     int own = span.end - span.first;
     run.clock = mgpu_clock_open(run.plan, span.first, own, !mgpu_computes_here(run.plan), own > mgpu_default_threads(options->program));
     mgpu_run_compare_origin(&run);

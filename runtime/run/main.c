@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-static int print_schedule(const mgpu_program *p, const Options *o)
+static int print_schedule(const mgpu_program *p, const RunOptions *o)
 {
     ViewRequest r = {.phase = o->phase,
                      .op = o->op,
@@ -22,7 +22,7 @@ static int print_schedule(const mgpu_program *p, const Options *o)
     return 0;
 }
 
-static int run(const mgpu_program *p, const Options *o)
+static int run(const mgpu_program *p, const RunOptions *o)
 {
     switch (o->command) {
     case COMMAND_EVAL: return mgpu_evaluate(p, o);
@@ -40,7 +40,7 @@ static int run(const mgpu_program *p, const Options *o)
 }
 
 /* With several processes, the others only compute, and rank 0 does everything else. */
-static void share(Options *o, Processes *p)
+static void share(RunOptions *o, Processes *p)
 {
     if (!p)
         return;
@@ -59,7 +59,7 @@ int mgpu_main(const mgpu_program *p, int argc, char **argv)
     if (p->interface != MGPU_INTERFACE)
         mgpu_fail(MGPU_MACHINE_FAILED, "the program was compiled for interface %d of the runtime, this one has %d; compile %s again",
                   p->interface, MGPU_INTERFACE, p->model_file);
-    Options options;
+    RunOptions options;
     Hang *hang = mgpu_hang_begin(MGPU_STALL_S, NULL);
     mgpu_doing("the processes look for each other");
     Processes *processes = p->processes ? p->processes() : NULL;

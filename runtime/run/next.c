@@ -75,12 +75,12 @@ static const int64_t *count_valid(Next *n)
 }
 
 /* Gathers n->rows, of which each process has those of its devices, so that all processes continue with the same texts. */
-static void share_rows(const Next *n, int64_t bytes)
+static void distribute_rows(const Next *n, int64_t bytes)
 {
     Processes *p = n->processes;
     int64_t at[mgpu_ranks(p) + 1], rows = 0;
     for (int r = 0; p && r < p->count; r++) {
-        mgpu_stretch own = mgpu_samples_of(p, n->feed.plan, r);
+        mgpu_range own = mgpu_samples_of(p, n->feed.plan, r);
         at[r] = rows * bytes;
         for (int64_t i = own.begin; i < own.end; i++)
             rows += n->now[i] != NULL;
@@ -148,11 +148,11 @@ static void fetch_rows(Next *n)
             mgpu_decoded_row(&n->decoder, d, i, n->rows + rows * bytes);
         rows += n->now[i] != NULL;
     }
-    share_rows(n, bytes);
+    distribute_rows(n, bytes);
 }
 
 /* Keeps the texts in n->now whose last element has been decoded. Returns their number. */
-static int64_t keep_decoded(Next *n)
+static int64_t store_decoded(Next *n)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < n->feed.plan->micro; i++) {
@@ -184,7 +184,7 @@ static void step_by_windows(Next *n, NextText **texts, int64_t count, TakeRow *t
         for (int64_t i = 0; i < micro; i++)
             if (n->now[i])
                 memcpy(n->rows + rows++ * bytes, window_row(n, i, in_window(n, n->now[i]) - 1), (size_t)bytes);
-        share_rows(n, bytes);
+        distribute_rows(n, bytes);
         give_rows(n, n->output->dtype, take, context);
     }
 }
@@ -206,10 +206,10 @@ static void step_by_places(Next *n, TakeRow *take, void *context)
 {
     if (!choose(n, true))
         return;
-    if (!keep_decoded(n)) {
+    if (!store_decoded(n)) {
         choose(n, true);
         decode(n);
-        keep_decoded(n);
+        store_decoded(n);
     }
     fetch_rows(n);
     give_rows(n, n->program->variables[n->decoder.row].tensor.dtype, take, context);
@@ -246,7 +246,7 @@ static double difference(const Next *n, const double *a, double *b)
 }
 
 /* Computes the window of one text in the first sample, and gathers its rows for all processes. */
-static void pass_alone(Next *n, NextText *t, int32_t rest)
+static void run_single_pass(Next *n, NextText *t, int32_t rest)
 {
     Processes *p = n->processes;
     int64_t at[mgpu_ranks(p) + 1], bytes = in_window(n, t) * row_bytes(n, n->output->dtype);
@@ -255,7 +255,7 @@ static void pass_alone(Next *n, NextText *t, int32_t rest)
     pass(n, rest);
     at[0] = 0;
     for (int r = 0; r < mgpu_ranks(p); r++) {
-        mgpu_stretch its = mgpu_samples_of(p, n->feed.plan, r);
+        mgpu_range its = mgpu_samples_of(p, n->feed.plan, r);
         at[r + 1] = at[r] + (its.begin == 0 && its.end > 0 ? bytes : 0);
     }
     if (p)
@@ -267,9 +267,9 @@ static void check_order(Next *n, NextText *t)
 {
     double *other = mgpu_allocate((size_t)n->input->classes, sizeof *other);
     int64_t last = in_window(n, t) - 1;
-    pass_alone(n, t, (int32_t)n->input->classes - 1);
+    run_single_pass(n, t, (int32_t)n->input->classes - 1);
     read_row(n, window_row(n, 0, last), n->output->dtype, other);
-    pass_alone(n, t, 0);
+    run_single_pass(n, t, 0);
     read_row(n, window_row(n, 0, last), n->output->dtype, n->row);
     if (difference(n, n->row, other) > 1e-3)
         mgpu_fail(MGPU_BAD_INPUT,

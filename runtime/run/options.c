@@ -2,7 +2,7 @@
 #include "runtime/base/cores.h"
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
-#include "runtime/base/watch.h"
+#include "runtime/base/intervals.h"
 #include "runtime/run/commands.h"
 
 #include <errno.h>
@@ -29,9 +29,9 @@ typedef struct OptionInfo {
     OptionKind kind;
     size_t at; /* offset of the member of Options */
     int64_t least;
-    void (*read)(Options *, const mgpu_program *, const char *option, const char *value); /* parses the value instead */
+    void (*read)(RunOptions *, const mgpu_program *, const char *option, const char *value); /* parses the value instead */
     bool kept;  /* a resumed run (--resume) keeps the option */
-    bool again; /* mgpu_resume_command repeats the option */
+    bool repeated; /* mgpu_resume_command repeats the option */
 } OptionInfo;
 
 static _Noreturn void usage(const char *message, const char *about, const char *more)
@@ -49,7 +49,7 @@ static int64_t whole_number(const char *option, const char *text, int64_t least)
     return n;
 }
 
-static void read_temperature(Options *o, const mgpu_program *p, const char *option, const char *text)
+static void read_temperature(RunOptions *o, const mgpu_program *p, const char *option, const char *text)
 {
     char *end;
     (void)p;
@@ -60,7 +60,7 @@ static void read_temperature(Options *o, const mgpu_program *p, const char *opti
                   text);
 }
 
-static void read_top_p(Options *o, const mgpu_program *p, const char *option, const char *text)
+static void read_top_p(RunOptions *o, const mgpu_program *p, const char *option, const char *text)
 {
     char *end;
     (void)p;
@@ -72,7 +72,7 @@ static void read_top_p(Options *o, const mgpu_program *p, const char *option, co
                   option, text);
 }
 
-static void read_stop(Options *o, const mgpu_program *p, const char *option, const char *text)
+static void read_stop(RunOptions *o, const mgpu_program *p, const char *option, const char *text)
 {
     (void)p;
     if (!*text)
@@ -80,25 +80,25 @@ static void read_stop(Options *o, const mgpu_program *p, const char *option, con
     MGPU_PUSH(o->stops, o->stop_count, text);
 }
 
-static void read_config(Options *o, const mgpu_program *p, const char *option, const char *text)
+static void read_config(RunOptions *o, const mgpu_program *p, const char *option, const char *text)
 {
     (void)p, (void)option;
     MGPU_PUSH(o->config, o->config_count, text);
 }
 
-static void read_init(Options *o, const mgpu_program *p, const char *option, const char *text)
+static void read_init(RunOptions *o, const mgpu_program *p, const char *option, const char *text)
 {
     (void)p, (void)option;
     mgpu_add_init(o, text);
 }
 
-static void read_stall(Options *o, const mgpu_program *p, const char *option, const char *text)
+static void read_stall(RunOptions *o, const mgpu_program *p, const char *option, const char *text)
 {
     (void)p;
     o->stall = (double)whole_number(option, text, 0);
 }
 
-static void read_batch(Options *o, const mgpu_program *p, const char *option, const char *text)
+static void read_batch(RunOptions *o, const mgpu_program *p, const char *option, const char *text)
 {
     (void)p;
     if (o->command == COMMAND_GENERATE)
@@ -107,7 +107,7 @@ static void read_batch(Options *o, const mgpu_program *p, const char *option, co
         o->batches = text;
 }
 
-static void read_threads(Options *o, const mgpu_program *p, const char *option, const char *text)
+static void read_threads(RunOptions *o, const mgpu_program *p, const char *option, const char *text)
 {
     (void)p;
     int64_t n = whole_number(option, text, 1);
@@ -117,7 +117,7 @@ static void read_threads(Options *o, const mgpu_program *p, const char *option, 
     o->threads_given = true;
 }
 
-static void read_seed(Options *o, const mgpu_program *p, const char *option, const char *text)
+static void read_seed(RunOptions *o, const mgpu_program *p, const char *option, const char *text)
 {
     char *end;
     (void)p;
@@ -128,7 +128,7 @@ static void read_seed(Options *o, const mgpu_program *p, const char *option, con
     o->seed_given = true;
 }
 
-static void read_weights(Options *o, const mgpu_program *p, const char *option, const char *value)
+static void read_weights(RunOptions *o, const mgpu_program *p, const char *option, const char *value)
 {
     (void)p;
     if (strcmp(value, "best") != 0 && strcmp(value, "last") != 0)
@@ -138,7 +138,7 @@ static void read_weights(Options *o, const mgpu_program *p, const char *option, 
     o->weights = *value == 'b' ? WEIGHTS_BEST : WEIGHTS_LAST;
 }
 
-static void read_patience(Options *o, const mgpu_program *p, const char *option, const char *text)
+static void read_patience(RunOptions *o, const mgpu_program *p, const char *option, const char *text)
 {
     o->patience = mgpu_read_quantity("patience", text, true);
     if (!p->best.metric)
@@ -146,7 +146,7 @@ static void read_patience(Options *o, const mgpu_program *p, const char *option,
                   text);
 }
 
-static void say_version(Options *o, const mgpu_program *p, const char *option, const char *value)
+static void say_version(RunOptions *o, const mgpu_program *p, const char *option, const char *value)
 {
     (void)option, (void)value;
     printf("%s (%s): mgpuc %s, interface %d\n", o->program, p->name, MGPU_VERSION, MGPU_INTERFACE);
@@ -154,7 +154,7 @@ static void say_version(Options *o, const mgpu_program *p, const char *option, c
     exit(0);
 }
 
-static void say_help(Options *o, const mgpu_program *p, const char *option, const char *value)
+static void say_help(RunOptions *o, const mgpu_program *p, const char *option, const char *value)
 {
     (void)option, (void)value;
     mgpu_print_help(p, o->program, stdout);
@@ -164,12 +164,12 @@ static void say_help(Options *o, const mgpu_program *p, const char *option, cons
 
 /* the settings of every program that --set takes, besides those of its train block */
 static const OptionInfo SETTINGS[] = {
-    {"epochs", ANY, WHOLE, .at = offsetof(Options, epochs), .least = 1},
-    {"steps", ANY, WHOLE, .at = offsetof(Options, steps), .least = 1},
+    {"epochs", ANY, WHOLE, .at = offsetof(RunOptions, epochs), .least = 1},
+    {"steps", ANY, WHOLE, .at = offsetof(RunOptions, steps), .least = 1},
     {"seed", ANY, READ, .read = read_seed},
-    {"validate", ANY, QUANTITY, .at = offsetof(Options, validate)},
-    {"save", ANY, QUANTITY, .at = offsetof(Options, save_every)},
-    {"keep", ANY, WHOLE, .at = offsetof(Options, keep), .least = 1},
+    {"validate", ANY, QUANTITY, .at = offsetof(RunOptions, validate)},
+    {"save", ANY, QUANTITY, .at = offsetof(RunOptions, save_every)},
+    {"keep", ANY, WHOLE, .at = offsetof(RunOptions, keep), .least = 1},
     {"patience", ANY, READ, .read = read_patience},
 };
 
@@ -209,7 +209,7 @@ static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *te
         names[count++] = SETTINGS[i].name;
     char word[64], near[128];
     snprintf(word, sizeof word, "%.*s", (int)length, text);
-    if (*mgpu_near_miss(word, names, count, near))
+    if (*mgpu_did_you_mean(word, names, count, near))
         mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%.*s'%s", text, (int)length, text, near);
     int taken = 0; /* settings that are not fixed */
     for (int i = 0; i < count; i++)
@@ -219,9 +219,9 @@ static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *te
               "compile time", text, (int)length, text, mgpu_join_names(names, taken));
 }
 
-static void apply(Options *, const mgpu_program *, const OptionInfo *, const char *name, const char *value);
+static void apply(RunOptions *, const mgpu_program *, const OptionInfo *, const char *name, const char *value);
 
-static void read_setting(Options *o, const mgpu_program *p, const char *option, const char *text)
+static void read_setting(RunOptions *o, const mgpu_program *p, const char *option, const char *text)
 {
     const char *equals = strchr(text, '=');
     (void)option;
@@ -264,60 +264,60 @@ static bool takes_setting(const mgpu_program *p, const char *text)
 }
 
 static const OptionInfo OPTIONS[] = {
-    {"--data", TRAIN | TRAINED | GRADIENTS, TEXT, .at = offsetof(Options, data), .again = true},
-    {"--epochs", TRAIN, WHOLE, .at = offsetof(Options, epochs), .least = 1, .kept = true},
-    {"--steps", TRAIN | BENCH, WHOLE, .at = offsetof(Options, steps), .least = 1, .kept = true},
-    {"--stop-after", TRAIN, WHOLE, .at = offsetof(Options, stop_after), .least = 1},
+    {"--data", TRAIN | TRAINED | GRADIENTS, TEXT, .at = offsetof(RunOptions, data), .repeated = true},
+    {"--epochs", TRAIN, WHOLE, .at = offsetof(RunOptions, epochs), .least = 1, .kept = true},
+    {"--steps", TRAIN | BENCH, WHOLE, .at = offsetof(RunOptions, steps), .least = 1, .kept = true},
+    {"--stop-after", TRAIN, WHOLE, .at = offsetof(RunOptions, stop_after), .least = 1},
     {"--stall", TRAIN | TRAINED | BENCH | GRADIENTS, READ, .read = read_stall},
-    {"--devices", ANY, TEXT, .at = offsetof(Options, devices), .again = true},
-    {"--threads", TRAIN | TRAINED | INFO | BENCH | GRADIENTS, READ, .read = read_threads, .again = true},
+    {"--devices", ANY, TEXT, .at = offsetof(RunOptions, devices), .repeated = true},
+    {"--threads", TRAIN | TRAINED | INFO | BENCH | GRADIENTS, READ, .read = read_threads, .repeated = true},
     {"--seed", TRAIN | BENCH | TRAINED | GRADIENTS, READ, .read = read_seed},
     {"--set", TRAIN | TRAINED | BENCH | GRADIENTS, READ, .read = read_setting, .kept = true},
     {"--init", TRAIN | TRAINED | GRADIENTS | INFO, READ, .read = read_init},
-    {"--as", EXPORT, TEXT, .at = offsetof(Options, as)},
+    {"--as", EXPORT, TEXT, .at = offsetof(RunOptions, as)},
     {"--config", EXPORT, READ, .read = read_config},
-    {"--vocabulary", GENERATE | EXPORT, TEXT, .at = offsetof(Options, vocabulary)},
-    {"--rules", TRAIN | TRAINED | GRADIENTS | INFO, TEXT, .at = offsetof(Options, rules)},
-    {"--save", TRAIN | TRAINED, TEXT, .at = offsetof(Options, save)},
-    {"--no-save", TRAIN, NO_FLAG, .at = offsetof(Options, write)},
-    {"--overwrite", TRAIN, FLAG, .at = offsetof(Options, overwrite)},
-    {"--failed-saves", TRAIN, WHOLE, .at = offsetof(Options, failed_saves), .least = 1, .again = true},
-    {"--resume", TRAIN | TRAINED, TEXT, .at = offsetof(Options, resume)},
+    {"--vocabulary", GENERATE | EXPORT, TEXT, .at = offsetof(RunOptions, vocabulary)},
+    {"--rules", TRAIN | TRAINED | GRADIENTS | INFO, TEXT, .at = offsetof(RunOptions, rules)},
+    {"--save", TRAIN | TRAINED, TEXT, .at = offsetof(RunOptions, save)},
+    {"--no-save", TRAIN, NO_FLAG, .at = offsetof(RunOptions, write)},
+    {"--overwrite", TRAIN, FLAG, .at = offsetof(RunOptions, overwrite)},
+    {"--failed-saves", TRAIN, WHOLE, .at = offsetof(RunOptions, failed_saves), .least = 1, .repeated = true},
+    {"--resume", TRAIN | TRAINED, TEXT, .at = offsetof(RunOptions, resume)},
     {"--weights", TRAINED, READ, .read = read_weights},
-    {"--log", TRAIN | EVAL, TEXT, .at = offsetof(Options, log), .again = true},
-    {"--tensorboard", TRAIN, TEXT, .at = offsetof(Options, tensorboard), .again = true},
-    {"--histograms", TRAIN, WHOLE, .at = offsetof(Options, histograms), .least = 1, .again = true},
-    {"--trace", TRAIN, TEXT, .at = offsetof(Options, trace)},
-    {"--trace-steps", TRAIN, TEXT, .at = offsetof(Options, trace_steps)},
-    {"--no-shuffle", TRAIN, NO_FLAG, .at = offsetof(Options, shuffle), .kept = true},
-    {"--no-eval", TRAIN, NO_FLAG, .at = offsetof(Options, evaluate), .again = true},
-    {"--output", PREDICT | REPORT, TEXT, .at = offsetof(Options, output)},
-    {"-o", PREDICT | REPORT, TEXT, .at = offsetof(Options, output)},
-    {"--only", PREDICT, TEXT, .at = offsetof(Options, only)},
-    {"--samples", PREDICT, WHOLE, .at = offsetof(Options, samples), .least = 1},
-    {"--length", GENERATE, WHOLE, .at = offsetof(Options, length), .least = 1},
+    {"--log", TRAIN | EVAL, TEXT, .at = offsetof(RunOptions, log), .repeated = true},
+    {"--tensorboard", TRAIN, TEXT, .at = offsetof(RunOptions, tensorboard), .repeated = true},
+    {"--histograms", TRAIN, WHOLE, .at = offsetof(RunOptions, histograms), .least = 1, .repeated = true},
+    {"--trace", TRAIN, TEXT, .at = offsetof(RunOptions, trace)},
+    {"--trace-steps", TRAIN, TEXT, .at = offsetof(RunOptions, trace_steps)},
+    {"--no-shuffle", TRAIN, NO_FLAG, .at = offsetof(RunOptions, shuffle), .kept = true},
+    {"--no-eval", TRAIN, NO_FLAG, .at = offsetof(RunOptions, evaluate), .repeated = true},
+    {"--output", PREDICT | REPORT, TEXT, .at = offsetof(RunOptions, output)},
+    {"-o", PREDICT | REPORT, TEXT, .at = offsetof(RunOptions, output)},
+    {"--only", PREDICT, TEXT, .at = offsetof(RunOptions, only)},
+    {"--samples", PREDICT, WHOLE, .at = offsetof(RunOptions, samples), .least = 1},
+    {"--length", GENERATE, WHOLE, .at = offsetof(RunOptions, length), .least = 1},
     {"--temperature", GENERATE, READ, .read = read_temperature},
-    {"--top-k", GENERATE, WHOLE, .at = offsetof(Options, top_k), .least = 1},
+    {"--top-k", GENERATE, WHOLE, .at = offsetof(RunOptions, top_k), .least = 1},
     {"--top-p", GENERATE, READ, .read = read_top_p},
     {"--stop", GENERATE, READ, .read = read_stop},
-    {"--prompts", GENERATE, TEXT, .at = offsetof(Options, prompts)},
-    {"--ignore-eos", GENERATE, FLAG, .at = offsetof(Options, ignore_eos)},
-    {"--warmup", BENCH, WHOLE, .at = offsetof(Options, warmup)},
-    {"--json", BENCH | GENERATE, FLAG, .at = offsetof(Options, json)},
-    {"--profile", BENCH, FLAG, .at = offsetof(Options, profile)},
-    {"--measure", BENCH, TEXT, .at = offsetof(Options, measure)},
+    {"--prompts", GENERATE, TEXT, .at = offsetof(RunOptions, prompts)},
+    {"--ignore-eos", GENERATE, FLAG, .at = offsetof(RunOptions, ignore_eos)},
+    {"--warmup", BENCH, WHOLE, .at = offsetof(RunOptions, warmup)},
+    {"--json", BENCH | GENERATE, FLAG, .at = offsetof(RunOptions, json)},
+    {"--profile", BENCH, FLAG, .at = offsetof(RunOptions, profile)},
+    {"--measure", BENCH, TEXT, .at = offsetof(RunOptions, measure)},
     {"--batch", BENCH | GENERATE, READ, .read = read_batch},
-    {"--weak", BENCH, FLAG, .at = offsetof(Options, weak)},
-    {"--strong", BENCH, FLAG, .at = offsetof(Options, strong)},
-    {"--tune", TRAIN | TRAINED | BENCH, FLAG, .at = offsetof(Options, tune), .again = true},
-    {"--page", SCHEDULE, FLAG, .at = offsetof(Options, page)},
-    {"--full", SCHEDULE, FLAG, .at = offsetof(Options, full)},
-    {"--timeline", SCHEDULE, FLAG, .at = offsetof(Options, timeline)},
-    {"--op", SCHEDULE, TEXT, .at = offsetof(Options, op)},
-    {"--layer", SCHEDULE, TEXT, .at = offsetof(Options, layer)},
-    {"--at", SCHEDULE, TEXT, .at = offsetof(Options, at)},
-    {"--phase", SCHEDULE, TEXT, .at = offsetof(Options, phase)},
-    {"--device", SCHEDULE, TEXT, .at = offsetof(Options, device)},
+    {"--weak", BENCH, FLAG, .at = offsetof(RunOptions, weak)},
+    {"--strong", BENCH, FLAG, .at = offsetof(RunOptions, strong)},
+    {"--tune", TRAIN | TRAINED | BENCH, FLAG, .at = offsetof(RunOptions, tune), .repeated = true},
+    {"--page", SCHEDULE, FLAG, .at = offsetof(RunOptions, page)},
+    {"--full", SCHEDULE, FLAG, .at = offsetof(RunOptions, full)},
+    {"--timeline", SCHEDULE, FLAG, .at = offsetof(RunOptions, timeline)},
+    {"--op", SCHEDULE, TEXT, .at = offsetof(RunOptions, op)},
+    {"--layer", SCHEDULE, TEXT, .at = offsetof(RunOptions, layer)},
+    {"--at", SCHEDULE, TEXT, .at = offsetof(RunOptions, at)},
+    {"--phase", SCHEDULE, TEXT, .at = offsetof(RunOptions, phase)},
+    {"--device", SCHEDULE, TEXT, .at = offsetof(RunOptions, device)},
     {"--version", ANY, FLAG, .read = say_version},
     {"--help", ANY, FLAG, .read = say_help},
     {"-h", ANY, FLAG, .read = say_help},
@@ -341,10 +341,10 @@ static const OptionInfo *find_option(const mgpu_program *p, const char *text, si
         names[i] = OPTIONS[i].name;
     char word[64], near[128];
     snprintf(word, sizeof word, "%.*s", (int)length, text);
-    usage("there is no option ", word, mgpu_near_miss(word, names, MGPU_COUNT(OPTIONS), near));
+    usage("there is no option ", word, mgpu_did_you_mean(word, names, MGPU_COUNT(OPTIONS), near));
 }
 
-static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, const char *name, const char *value)
+static void apply(RunOptions *o, const mgpu_program *p, const OptionInfo *option, const char *name, const char *value)
 {
     void *member = (char *)o + option->at;
     if (option->read)
@@ -360,7 +360,7 @@ static void apply(Options *o, const mgpu_program *p, const OptionInfo *option, c
 }
 
 /* Finds the command: the first word that is no option or value of one. */
-static int find_command(Options *o, const mgpu_program *p, int argc, char **argv)
+static int find_command(RunOptions *o, const mgpu_program *p, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] == '-' && argv[i][1]) {
@@ -375,18 +375,18 @@ static int find_command(Options *o, const mgpu_program *p, int argc, char **argv
                 return i;
             }
         char near[128];
-        usage("there is no command '", argv[i], mgpu_format("'%s", mgpu_near_miss(argv[i], COMMANDS, MGPU_COUNT(COMMANDS), near)));
+        usage("there is no command '", argv[i], mgpu_format("'%s", mgpu_did_you_mean(argv[i], COMMANDS, MGPU_COUNT(COMMANDS), near)));
     }
     return 0;
 }
 
 /* ---- options that a resumed run (--resume) keeps unless they are given again */
 
-static void keep_option(Options *o, const OptionInfo *option, const char *value)
+static void keep_option(RunOptions *o, const OptionInfo *option, const char *value)
 {
     bool seed = option->read == read_setting && named("seed", value, strcspn(value, "="));
     if (option->kept && !seed)
-        MGPU_PUSH(o->kept, o->kept_count, value ? mgpu_format("%s %s", option->name, value) : option->name);
+        MGPU_PUSH(o->repeated, o->repeated_count, value ? mgpu_format("%s %s", option->name, value) : option->name);
 }
 
 /* Quotes a word for a shell. */
@@ -406,7 +406,7 @@ static char *quoted(const char *word)
     return all;
 }
 
-char *mgpu_resume_command(const Options *o, const char *folder)
+char *mgpu_resume_command(const RunOptions *o, const char *folder)
 {
     char *program = quoted(o->argc ? o->argv[0] : o->program), *place = quoted(folder);
     char *all = mgpu_format("%s --resume %s", program, place);
@@ -416,7 +416,7 @@ char *mgpu_resume_command(const Options *o, const char *folder)
         size_t length = strcspn(o->argv[i], "=");
         const OptionInfo *option = find_option(NULL, o->argv[i], length); /* the option is known */
         const char *value = !takes_value(option) ? NULL : o->argv[i][length] ? o->argv[i] + length + 1 : o->argv[++i];
-        if (!option->again)
+        if (!option->repeated)
             continue;
         char *word = value ? quoted(value) : NULL, *longer = mgpu_format("%s %s%s%s", all, option->name, word ? " " : "", word ? word : "");
         free(all);
@@ -441,21 +441,21 @@ static size_t kept_name(const char *text, const char **name)
     return length;
 }
 
-static bool said_anew(const Options *o, const char *text)
+static bool given_anew(const RunOptions *o, const char *text)
 {
     const char *name, *other;
     size_t length = kept_name(text, &name);
-    for (int i = 0; i < o->kept_count; i++)
-        if (kept_name(o->kept[i], &other) == length && memcmp(name, other, length) == 0)
+    for (int i = 0; i < o->repeated_count; i++)
+        if (kept_name(o->repeated[i], &other) == length && memcmp(name, other, length) == 0)
             return true;
     return false;
 }
 
-void mgpu_keep_options(Options *o, const mgpu_program *p, char *const *kept, int count)
+void mgpu_keep_options(RunOptions *o, const mgpu_program *p, char *const *kept, int count)
 {
-    Options now = *o;
-    o->kept = NULL;
-    o->kept_count = 0;
+    RunOptions now = *o;
+    o->repeated = NULL;
+    o->repeated_count = 0;
     for (int i = 0; i < count; i++) {
         size_t length = strcspn(kept[i], " ");
         const char *value = kept[i][length] ? kept[i] + length + 1 : NULL;
@@ -463,23 +463,23 @@ void mgpu_keep_options(Options *o, const mgpu_program *p, char *const *kept, int
         for (int k = 0; k < MGPU_COUNT(OPTIONS); k++)
             if (named(OPTIONS[k].name, kept[i], length) && takes_value(&OPTIONS[k]) == (value != NULL))
                 option = &OPTIONS[k];
-        if (!option || said_anew(&now, kept[i]))
+        if (!option || given_anew(&now, kept[i]))
             continue;
         if (option->read == read_setting && !takes_setting(p, value)) {
             mgpu_say("%s: warning: the run in %s was begun with %s, which this program has no setting for", o->program, o->resume, kept[i]);
             continue;
         }
-        int before = o->kept_count;
+        int before = o->repeated_count;
         keep_option(o, option, value);
-        if (o->kept_count > before) /* of the copy, which lives on */
-            apply(o, p, option, option->name, value ? strchr(o->kept[before], ' ') + 1 : NULL);
+        if (o->repeated_count > before) /* of the copy, which lives on */
+            apply(o, p, option, option->name, value ? strchr(o->repeated[before], ' ') + 1 : NULL);
     }
-    o->again = o->kept_count;
-    for (int i = 0; i < now.kept_count; i++)
-        MGPU_PUSH(o->kept, o->kept_count, now.kept[i]);
+    o->from_resumed = o->repeated_count;
+    for (int i = 0; i < now.repeated_count; i++)
+        MGPU_PUSH(o->repeated, o->repeated_count, now.repeated[i]);
 }
 
-static void check_together(const Options *o, const mgpu_program *p)
+static void check_combination(const RunOptions *o, const mgpu_program *p)
 {
     if ((o->init || (o->part_count && o->command == COMMAND_TRAIN)) && o->resume)
         usage("--init and --resume exclude each other", "", ": a resumed run has its weights");
@@ -509,7 +509,7 @@ static void check_together(const Options *o, const mgpu_program *p)
         usage("what is '", o->operands[0], "'?");
 }
 
-void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
+void mgpu_read_options(RunOptions *o, const mgpu_program *p, int argc, char **argv)
 {
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     *o = mgpu_default_options(p, slash ? slash + 1 : argc ? argv[0] : p->name);
@@ -538,7 +538,7 @@ void mgpu_read_options(Options *o, const mgpu_program *p, int argc, char **argv)
         apply(o, p, option, option->name, value);
         keep_option(o, option, value);
     }
-    check_together(o, p);
+    check_combination(o, p);
     o->write = o->write && !p->unsaved;
     if (!o->threads_given)
         o->threads = mgpu_default_threads(o->program);

@@ -18,7 +18,7 @@ typedef struct OpenPlans {
 
 OpenPlans *mgpu_no_plans(void) { return mgpu_allocate(1, sizeof(OpenPlans)); }
 
-void mgpu_close_plans(Options *o)
+void mgpu_close_plans(RunOptions *o)
 {
     mgpu_free_memory(&o->plans->memory);
     free(o->plans);
@@ -77,10 +77,10 @@ static void settle_phase(PhaseSchedule *p, int devices, bool in_one_memory)
             op->role = op->role ? op->role : "";
         }
     for (int k = 0; k < p->collective_count && in_one_memory; k++)
-        p->collectives[k].way = MGPU_WAY_AUTO;
+        p->collectives[k].implementation = MGPU_IMPLEMENTATION_AUTO;
 }
 
-const mgpu_plan *mgpu_open_plan(const Options *o, const mgpu_plan *of)
+const mgpu_plan *mgpu_open_plan(const RunOptions *o, const mgpu_plan *of)
 {
     if (!of->image)
         return of;

@@ -2,7 +2,7 @@
  * on standard input are answered on standard output as they come: a batch has those that have arrived, but at least one. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/processes.h"
@@ -200,7 +200,7 @@ static int choose_outputs(const mgpu_program *p, const char *only, bool *chosen)
         while (found < p->output_count && strcmp(names[found], name) != 0)
             found++;
         if (found == p->output_count) {
-            mgpu_near_miss(name, names, p->output_count, near);
+            mgpu_did_you_mean(name, names, p->output_count, near);
             mgpu_fail(MGPU_BAD_USAGE, "--only %s: the model has no output '%s'%s; it has: %s", only, name, near,
                       mgpu_join_names(names, p->output_count));
         }
@@ -213,7 +213,7 @@ static int choose_outputs(const mgpu_program *p, const char *only, bool *chosen)
 }
 
 /* Returns where the `count` outputs go: if the input is standard input, by default standard output. */
-static const char *find_output(const Options *o, int count)
+static const char *find_output(const RunOptions *o, int count)
 {
     bool input = o->operand_count == 1 && strcmp(o->operands[0], "-") == 0;
     const char *output = o->output ? o->output : input ? "-" : NULL, *suffix = output ? strrchr(output, '.') : NULL;
@@ -245,10 +245,10 @@ static void post_samples(const Feed *feed, int64_t samples, uint8_t **result)
 }
 
 /* Returns the range of a batch's samples that a rank computes. */
-static mgpu_stretch part_of(const Feed *feed, const Processes *p, int rank, int64_t count)
+static mgpu_range part_of(const Feed *feed, const Processes *p, int rank, int64_t count)
 {
-    mgpu_stretch s = mgpu_samples_of(p, feed->plan, rank);
-    return (mgpu_stretch){s.begin < count ? s.begin : count, s.end < count ? s.end : count};
+    mgpu_range s = mgpu_samples_of(p, feed->plan, rank);
+    return (mgpu_range){s.begin < count ? s.begin : count, s.end < count ? s.end : count};
 }
 
 /* Copies a rank's samples from `all` to `packed`, where they are contiguous, or back. Returns their bytes. packed may be NULL. */
@@ -256,7 +256,7 @@ static int64_t pack(const Feed *feed, const Processes *p, int rank, int64_t samp
 {
     int64_t at = 0;
     for (int64_t place = 0; place < samples; place += feed->plan->micro) {
-        mgpu_stretch own = part_of(feed, p, rank, samples - place < feed->plan->micro ? samples - place : feed->plan->micro);
+        mgpu_range own = part_of(feed, p, rank, samples - place < feed->plan->micro ? samples - place : feed->plan->micro);
         int64_t size = (own.end - own.begin) * bytes;
         uint8_t *there = all + (place + own.begin) * bytes;
         if (packed && size)
@@ -314,7 +314,7 @@ static void answer_rows(const Feed *feed, Dataset *d, Categories *categories, Ou
 }
 
 /* Predicts all samples at once. table: standard output, or NULL. */
-static void answer_all(const Feed *feed, Dataset *d, Categories *categories, const Options *o, const bool *wanted,
+static void answer_all(const Feed *feed, Dataset *d, Categories *categories, const RunOptions *o, const bool *wanted,
                        const bool *chosen, const char *output, FILE *table)
 {
     const mgpu_program *program = feed->program;
@@ -343,7 +343,7 @@ static void answer_all(const Feed *feed, Dataset *d, Categories *categories, con
     free(result);
 }
 
-int mgpu_predict(const mgpu_program *program, const Options *o)
+int mgpu_predict(const mgpu_program *program, const RunOptions *o)
 {
     bool *chosen = mgpu_allocate((size_t)program->output_count + 1, sizeof *chosen);
     const char *output = find_output(o, choose_outputs(program, o->only, chosen));

@@ -17,8 +17,8 @@
 #include <string.h>
 
 static const int64_t MOST_LOOKED_AT = 64 << 20; /* bytes; checking them takes some milliseconds */
-static const int64_t MOST_KEPT = (int64_t)1 << 30; /* bytes of a copy */
-static const double NOTED_S = 10, MOST_REPLAYED_S = 600; /* duration of a replay that is announced; that is not tried */
+static const int64_t MOST_COPIED = (int64_t)1 << 30; /* bytes of a copy */
+static const double ANNOUNCED_S = 10, MOST_REPLAYED_S = 600; /* duration of a replay that is announced; that is not tried */
 
 /* Partial sums differ from device to device. Caches of `decode` are not part of a run's state. */
 static int devices_with(const mgpu_plan *plan, const mgpu_variable *v)
@@ -45,9 +45,9 @@ uint8_t *mgpu_copy_variables(const Feed *f, uint8_t *data)
     return data;
 }
 
-static void keep(KeptState *k, const Feed *f, const Progress *at)
+static void copy_state(ReplayState *k, const Feed *f, const Progress *at)
 {
-    if (bytes_of_variables(f) > MOST_KEPT)
+    if (bytes_of_variables(f) > MOST_COPIED)
         return;
     k->data = mgpu_copy_variables(f, k->data);
     memcpy(k->setting, f->setting, sizeof k->setting);
@@ -69,7 +69,7 @@ void mgpu_put_variables_back(const Feed *f, const uint8_t *from)
 }
 
 /* ---- GPUs */
-void mgpu_run_note_rates(Run *run)
+void mgpu_run_record_rates(Run *run)
 {
     const double *before = run->rate_count ? run->rates[run->rate_count - 1].setting : run->options->setting;
     if (mgpu_computes_here(run->plan) || memcmp(before, run->setting, sizeof run->setting) == 0)
@@ -82,7 +82,7 @@ void mgpu_run_note_rates(Run *run)
 /* Finds the state from which to repeat the run. */
 static void find_begin(Run *run)
 {
-    KeptState *k = &run->kept;
+    ReplayState *k = &run->replay_state;
     char *why = NULL;
     bool saved = run->folder && run->saved_step >= 0;
     k->from = saved ? mgpu_open_saved(run->folder, MGPU_NEED_RUN, &why) : run->from;
@@ -118,30 +118,30 @@ static void begin_once_more(Run *run)
             mgpu_engine_write_variable(run->engine, d, v, zeros);
         free(zeros);
     }
-    mgpu_run_begin_at(run, &run->kept.at, run->kept.from);
+    mgpu_run_begin_at(run, &run->replay_state.at, run->replay_state.from);
 }
 
 static void restore(Run *run)
 {
-    if (run->kept.data)
-        mgpu_put_variables_back(&run->feed, run->kept.data);
+    if (run->replay_state.data)
+        mgpu_put_variables_back(&run->feed, run->replay_state.data);
     else
         begin_once_more(run);
-    memcpy(run->setting, run->kept.setting, sizeof run->setting);
-    run->at = run->kept.at;
+    memcpy(run->setting, run->replay_state.setting, sizeof run->setting);
+    run->at = run->replay_state.at;
 }
 
 void mgpu_run_forget(Run *run)
 {
-    if (run->kept.from != run->from)
-        mgpu_close_saved((Saved *)run->kept.from);
-    free(run->kept.data);
+    if (run->replay_state.from != run->from)
+        mgpu_close_saved((Saved *)run->replay_state.from);
+    free(run->replay_state.data);
     free(run->rates);
 }
 
 /* ---- the replay */
 /* The engine must be drained. */
-void mgpu_run_keep(Run *run)
+void mgpu_run_keep_state(Run *run)
 {
     bool copies = mgpu_computes_here(run->plan) && !run->options->processes, over = run->at.step >= run->total_steps || run->out_of_patience;
     if (run->program->on_nan != MGPU_NAN_STOP || run->failure || (!copies && (!over || run->saved))) /* saves check */
@@ -153,7 +153,7 @@ void mgpu_run_keep(Run *run)
     if (bad)
         mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
     else if (copies)
-        keep(&run->kept, &run->feed, &run->at);
+        copy_state(&run->replay_state, &run->feed, &run->at);
 }
 
 static void post_once_more(Run *run)
@@ -164,7 +164,7 @@ static void post_once_more(Run *run)
         at->position = 0;
     }
     for (int i = 0; i < run->rate_count && run->rates[i].step <= at->step; i++)
-        if (run->rates[i].step >= run->kept.at.step)
+        if (run->rates[i].step >= run->replay_state.at.step)
             memcpy(run->setting, run->rates[i].setting, sizeof run->setting);
     mgpu_run_order(run, at->epoch);
     mgpu_run_post(run);
@@ -190,18 +190,18 @@ static bool audit_step(Run *run, int64_t step, Origin *origin)
 /* Returns whether a replay is fast enough. It takes about as long as the run has taken since the state. */
 static bool is_short(Run *run)
 {
-    double seconds = mgpu_seconds() - run->kept.when;
-    bool is_long = seconds > MOST_REPLAYED_S && !run->kept.data;
+    double seconds = mgpu_seconds() - run->replay_state.when;
+    bool is_long = seconds > MOST_REPLAYED_S && !run->replay_state.data;
     if (is_long)
-        mgpu_report_note(run->reporter,
+        mgpu_report_remark(run->reporter,
                          "which operation made it is not looked for: steps %lld to %lld once more would take about %.0f minutes; "
                          "with saves more often (--set save=5min) they are fewer",
-                         (long long)run->kept.at.step + 1, (long long)run->failed_step, seconds / 60);
-    else if (seconds > NOTED_S)
-        mgpu_report_note(run->reporter,
+                         (long long)run->replay_state.at.step + 1, (long long)run->failed_step, seconds / 60);
+    else if (seconds > ANNOUNCED_S)
+        mgpu_report_remark(run->reporter,
                          "step %lld: %s; steps %lld to %lld are run once more, to find the operation that made it, which takes "
                          "about %.0f s; Ctrl-C leaves it out",
-                         (long long)run->failed_step, run->failure, (long long)run->kept.at.step + 1, (long long)run->failed_step,
+                         (long long)run->failed_step, run->failure, (long long)run->replay_state.at.step + 1, (long long)run->failed_step,
                          seconds);
     return !is_long;
 }
@@ -212,8 +212,8 @@ static char *find_origin(Run *run, int64_t *step, bool *domain)
     char *text = NULL;
     if (!mgpu_computes_here(run->plan))
         find_begin(run);
-    bool earlier = run->kept.known && is_short(run);
-    for (int64_t s = run->failed_step; earlier && s > run->kept.at.step && !atomic_load(&run->signal); s--) {
+    bool earlier = run->replay_state.known && is_short(run);
+    for (int64_t s = run->failed_step; earlier && s > run->replay_state.at.step && !atomic_load(&run->signal); s--) {
         Origin origin;
         if (!audit_step(run, s, &origin))
             return text;

@@ -3,7 +3,7 @@
 #define MGPU_RUN_H
 
 #include "runtime/base/options.h"
-#include "runtime/base/watch.h"
+#include "runtime/base/intervals.h"
 #include "runtime/data/data.h"
 #include "runtime/data/sets.h"
 #include "runtime/engine/engine.h"
@@ -13,13 +13,13 @@
 
 /* A state from which steps can be repeated: a copy of the variables, or on GPUs, which are not copied, the checkpoint `from`, or
  * the initial state if it is NULL. */
-typedef struct KeptState {
+typedef struct ReplayState {
     bool known;
     uint8_t *data;
     const Saved *from;
     double setting[MGPU_MAX_SETTINGS], when;
     Progress at;
-} KeptState;
+} ReplayState;
 typedef struct Rates { int64_t step; double setting[MGPU_MAX_SETTINGS]; } Rates; /* settings of plateaus, from this step on */
 
 typedef struct Numbers { double *values; const mgpu_phase *phase; } Numbers; /* the last report of a kind; phase NULL: none */
@@ -28,8 +28,8 @@ typedef struct Run {
     StepClock *clock;
     const mgpu_program *program;
     const mgpu_plan *plan;
-    const Options *options;        /* points to `own` */
-    Options own;                   /* the command line's, with those that a resumed run has kept */
+    const RunOptions *options;        /* points to `effective_options` */
+    RunOptions effective_options;                   /* the command line's, with those that a resumed run has kept */
     Engine *engine;
     Reporter *reporter;
     Feed feed;
@@ -47,7 +47,7 @@ typedef struct Run {
     Numbers train_report, eval_report;
     double lr, last_finish;
     double began, validated_at, saved_at; /* times by mgpu_seconds */
-    bool warned, slow_rank_said;
+    bool warned, slow_rank_reported;
     int slow_rank;                 /* 1 + the rank that others waited for in the previous row; 0: none */
     Trace *trace;                  /* the trace of --trace; NULL if there is none or it has been written */
     char *folder;                  /* folder for saves; NULL: none */
@@ -81,7 +81,7 @@ typedef struct Run {
     int64_t early_step;            /* step of the first row */
     char *failure;                 /* why the run stops: numbers are not finite, or saving failed; else NULL */
     int64_t failed_step;           /* the step with the bad numbers; 0: none */
-    KeptState kept;
+    ReplayState replay_state;
     Rates *rates; int rate_count;  /* ascending by step; for GPUs */
     _Atomic int signal;            /* the signal that asks to stop; 0: none */
     _Atomic bool save_asked;       /* by SIGUSR1 */
@@ -89,7 +89,7 @@ typedef struct Run {
     _Atomic bool finished;         /* the watcher may end */
 } Run;
 
-/* ---- collect.c */
+/* ---- step_results.c */
 void mgpu_run_collect(void *run, const Work *);
 void mgpu_run_fail(Run *, int64_t step, char *what); /* numbers of the step are not finite: stops the run; takes over `what` */
 
@@ -120,7 +120,7 @@ void mgpu_run_close_folder(Run *);
 /* ---- signals.c */
 void mgpu_run_watch(Run *);                /* signals are requests from here on */
 void mgpu_run_unwatch(Run *);
-void mgpu_run_compare_times(Run *, EpochReport *); /* ranks.c: collective call */
+void mgpu_run_compare_times(Run *, EpochReport *); /* rank_times.c: collective call */
 void mgpu_run_obeyed(const Run *);         /* with several processes: reports that the last step is done */
 int mgpu_run_signal(Run *);                /* the signal that asks to stop, or SIGPIPE, SIGXFSZ if stdout is lost; 0: none */
 
@@ -129,7 +129,7 @@ void mgpu_run_open_trace(Run *);           /* before the engine is used */
 void mgpu_run_trace_step(Run *);           /* after each step: writes the trace when it is complete */
 void mgpu_run_end_trace(Run *);            /* writes what there is */
 
-/* ---- agree.c */
+/* ---- compare_devices.c */
 uint64_t mgpu_hash(const uint8_t *data, int64_t bytes);
 void mgpu_run_choose_audit(Run *);         /* reads MGPU_AUDIT */
 bool mgpu_run_audit_due(const Run *);
@@ -137,7 +137,7 @@ bool mgpu_run_histograms_due(const Run *);
 void mgpu_run_histograms(Run *);           /* histograms.c: of a drained engine */
 void mgpu_run_audit(Run *);                /* fails if variables of a drained engine differ between devices */
 
-/* ---- same.c */
+/* ---- compare_processes.c */
 void mgpu_run_compare_data(Run *);         /* after fingerprints are taken */
 void mgpu_run_compare_state(Run *);        /* before training starts */
 
@@ -145,8 +145,8 @@ void mgpu_run_compare_state(Run *);        /* before training starts */
 /* Copies all variables of a drained engine of one process to `data`, which is resized and freed by the caller, and back. */
 uint8_t *mgpu_copy_variables(const Feed *, uint8_t *data);
 void mgpu_put_variables_back(const Feed *, const uint8_t *data);
-void mgpu_run_keep(Run *);                 /* keeps the state of a drained engine for a replay */
-void mgpu_run_note_rates(Run *);           /* run->setting has changed after the last posted step */
+void mgpu_run_keep_state(Run *);                 /* keeps the state of a drained engine for a replay */
+void mgpu_run_record_rates(Run *);           /* run->setting has changed after the last posted step */
 void mgpu_run_explain(Run *);              /* completes the message in run->failure */
 void mgpu_run_forget(Run *);
 #endif

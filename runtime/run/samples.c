@@ -22,14 +22,14 @@
 #include <unistd.h>
 #include <zlib.h>
 
-typedef enum Kind { KIND_IDX, KIND_NPY, KIND_PICTURES, KIND_TABLE } Kind;
-typedef struct Operand {
+typedef enum FileKind { KIND_IDX, KIND_NPY, KIND_PICTURES, KIND_TABLE } FileKind;
+typedef struct PredictOperand {
     const char *path;
-    Kind kind;
+    FileKind kind;
     int input;
-} Operand; /* input -1: not named */
+} PredictOperand; /* input -1: not named */
 typedef struct Operands {
-    Operand *list;
+    PredictOperand *list;
     int count;
 } Operands;
 
@@ -117,7 +117,7 @@ static bool are_columns(const mgpu_program *p, const bool *wanted)
 }
 
 /* Decides by the first bytes of a file. alone: it is the only operand. */
-static Kind kind_by_bytes(const mgpu_program *p, const char *path, const uint8_t bytes[8], int n, const bool *wanted, bool alone)
+static FileKind kind_by_bytes(const mgpu_program *p, const char *path, const uint8_t bytes[8], int n, const bool *wanted, bool alone)
 {
     static const char *const TABLES[] = {".csv", ".tsv"};
     if (n >= 6 && memcmp(bytes, "\x93NUMPY", 6) == 0)
@@ -137,7 +137,7 @@ static Kind kind_by_bytes(const mgpu_program *p, const char *path, const uint8_t
     return KIND_IDX;
 }
 
-static Kind kind_of(const mgpu_program *p, const char *path, const bool *wanted, bool alone)
+static FileKind kind_of(const mgpu_program *p, const char *path, const bool *wanted, bool alone)
 {
     struct stat status;
     if (stat(path, &status) != 0)
@@ -154,7 +154,7 @@ static Kind kind_of(const mgpu_program *p, const char *path, const bool *wanted,
 
 /* Decides the kind of standard input, and saves it, unless it is a table whose rows can be read as they arrive through *inflow.
  * Packed input is unpacked as a whole. */
-static Kind kind_of_input(const mgpu_program *p, const bool *wanted, bool alone, bool by_rows, Inflow **inflow)
+static FileKind kind_of_input(const mgpu_program *p, const bool *wanted, bool alone, bool by_rows, Inflow **inflow)
 {
     uint8_t bytes[8] = {0};
     Inflow *in = mgpu_open_inflow(STDIN_FILENO);
@@ -194,7 +194,7 @@ static void check_name(const mgpu_program *p, const char *operand)
     char word[64], near[128];
     snprintf(word, sizeof word, "%.*s", (int)(equals - operand), operand);
     mgpu_fail(MGPU_BAD_USAGE, "%s: there is no such file, and the model has no input '%s'%s", operand, word,
-              mgpu_near_miss(word, names, p->input_count, near));
+              mgpu_did_you_mean(word, names, p->input_count, near));
 }
 
 struct Samples {
@@ -205,9 +205,9 @@ struct Samples {
     bool input_taken;    /* standard input is one of them */
 };
 
-static Operand operand_of(const mgpu_program *p, const Options *o, const char *text, const bool *wanted, bool by_rows, Samples *s)
+static PredictOperand operand_of(const mgpu_program *p, const RunOptions *o, const char *text, const bool *wanted, bool by_rows, Samples *s)
 {
-    Operand one = {.path = text, .input = named_input(p, text)};
+    PredictOperand one = {.path = text, .input = named_input(p, text)};
     if (one.input >= 0 && !wanted[one.input])
         mgpu_fail(MGPU_BAD_USAGE, "%s: no output depends on the input '%s'", text, p->inputs[one.input].tensor.name);
     if (one.input >= 0)
@@ -241,7 +241,7 @@ static void give_inputs(const mgpu_program *p, Operands *list, const bool *wante
     for (int i = 0; i < p->input_count; i++)
         left += wanted[i] && !named[i];
     for (int i = 0; i < list->count; i++) {
-        Operand *one = &list->list[i];
+        PredictOperand *one = &list->list[i];
         if (one->input >= 0)
             continue;
         bool more = left == 1 && last >= 0 && one->kind == KIND_PICTURES && list->list[last].kind == KIND_PICTURES;
@@ -255,7 +255,7 @@ static void give_inputs(const mgpu_program *p, Operands *list, const bool *wante
     free(named);
 }
 
-static void check_all(const mgpu_program *p, const Operands *list, const bool *wanted, const Options *o)
+static void check_all(const mgpu_program *p, const Operands *list, const bool *wanted, const RunOptions *o)
 {
     for (int i = 0; i < p->input_count; i++) {
         int files = 0, pictures = 0;
@@ -294,11 +294,11 @@ static void read_input(Stream *s, int column, const mgpu_program *p, int input, 
     const mgpu_input *in = &p->inputs[input];
     const char **paths = mgpu_allocate((size_t)list->count, sizeof *paths);
     int count = 0;
-    Kind kind = KIND_IDX;
+    FileKind kind = KIND_IDX;
     char **names = NULL;
     Array a;
     for (int i = 0; i < list->count; i++) {
-        const Operand *one = &list->list[i];
+        const PredictOperand *one = &list->list[i];
         if (one->input != input)
             continue;
         kind = one->kind;
@@ -352,7 +352,7 @@ static mgpu_call reader_of(const mgpu_set *set, const char *path)
     return (mgpu_call){.name = "csv", .options = options, .option_count = count};
 }
 
-static void open_table(Dataset *d, const mgpu_program *p, const char *path, Inflow *inflow, const bool *wanted, const Options *o,
+static void open_table(Dataset *d, const mgpu_program *p, const char *path, Inflow *inflow, const bool *wanted, const RunOptions *o,
                        Categories *categories)
 {
     const mgpu_set *from = set_of_tables(p);
@@ -376,7 +376,7 @@ static void open_table(Dataset *d, const mgpu_program *p, const char *path, Infl
 }
 
 /* ---- */
-Samples *mgpu_find_samples(const mgpu_program *p, const Options *o, const bool *wanted, bool by_rows)
+Samples *mgpu_find_samples(const mgpu_program *p, const RunOptions *o, const bool *wanted, bool by_rows)
 {
     Samples *s = mgpu_allocate(1, sizeof *s);
     const char *any = NULL; /* some input that an output depends on */
@@ -397,7 +397,7 @@ Samples *mgpu_find_samples(const mgpu_program *p, const Options *o, const bool *
     Operands *list = &s->operands;
     list->list = mgpu_allocate((size_t)o->operand_count, sizeof *list->list);
     for (int i = 0; i < o->operand_count; i++) {
-        Operand one = operand_of(p, o, o->operands[i], wanted, by_rows, s);
+        PredictOperand one = operand_of(p, o, o->operands[i], wanted, by_rows, s);
         if (one.kind == KIND_TABLE && (o->operand_count > 1 || one.input >= 0))
             mgpu_fail(MGPU_BAD_USAGE, "%s is a table, which has columns for all inputs: %s predict %s -o OUT", one.path,
                       o->program, one.path == STDIN ? "-" : one.path);
@@ -411,7 +411,7 @@ Samples *mgpu_find_samples(const mgpu_program *p, const Options *o, const bool *
     return s;
 }
 
-bool mgpu_open_samples(Dataset *d, Samples *s, const mgpu_program *p, const Options *o, const bool *wanted,
+bool mgpu_open_samples(Dataset *d, Samples *s, const mgpu_program *p, const RunOptions *o, const bool *wanted,
                        Categories *categories)
 {
     bool any = s->set || s->operands.count || o->samples < 0;

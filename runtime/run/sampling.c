@@ -39,7 +39,7 @@ static void keep_top(double *weight, int64_t n, int64_t top_k, double top_p)
     free(ranked);
 }
 
-int64_t mgpu_sample_class(double *chance, int64_t n, const Options *o, int64_t number, int64_t text)
+int64_t mgpu_sample_class(double *chance, int64_t n, const RunOptions *o, int64_t number, int64_t text)
 {
     int64_t best = 0;
     double sum = 0;
@@ -64,12 +64,12 @@ int64_t mgpu_sample_class(double *chance, int64_t n, const Options *o, int64_t n
     return best;
 }
 
-bool mgpu_find_stop(const Options *o, const char *text, size_t bytes, size_t *said)
+bool mgpu_find_stop(const RunOptions *o, const char *text, size_t bytes, size_t *clean_bytes)
 {
-    for (*said = 0; *said < bytes; (*said)++)
+    for (*clean_bytes = 0; *clean_bytes < bytes; (*clean_bytes)++)
         for (int i = 0; i < o->stop_count; i++) {
-            size_t length = strlen(o->stops[i]), there = bytes - *said;
-            if (memcmp(text + *said, o->stops[i], there < length ? there : length) == 0)
+            size_t length = strlen(o->stops[i]), there = bytes - *clean_bytes;
+            if (memcmp(text + *clean_bytes, o->stops[i], there < length ? there : length) == 0)
                 return there >= length;
         }
     return false;

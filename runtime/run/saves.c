@@ -21,7 +21,7 @@ static bool goes_on_there(const Run *run)
 
 static void check_vacant(const Run *run)
 {
-    const Options *o = run->options;
+    const RunOptions *o = run->options;
     bool goes_on = false;
     char *found = o->overwrite || goes_on_there(run) ? NULL : mgpu_find_saved(run->folder, &goes_on);
     char *further = goes_on ? mgpu_format("--resume %s goes on with it, ", run->folder) : mgpu_format("--init takes its weights, ");
@@ -283,7 +283,7 @@ static void pass_over(Run *run, const char *bad)
 /* Returns false if some weights are not finite. */
 static bool copy_variables(Run *run, bool checkpoint, bool *copied)
 {
-    run->job.variables.notes = (FileNotes){run->at.step, run->job.tables};
+    run->job.variables.metadata = (FileMetadata){run->at.step, run->job.tables};
     *copied = mgpu_take_snapshot(&run->job.variables, run->engine, checkpoint);
     const char *bad = mgpu_snapshot_not_finite(&run->job.variables);
     if (bad && run->program->on_nan == MGPU_NAN_IGNORE)
@@ -319,8 +319,8 @@ static void start_job(Run *run, bool wish, int64_t epoch, bool last)
     job->keep = wish ? run->keep : 1; /* keeps step-N only of checkpoints that were due */
     job->total_steps = run->total_steps;
     job->steps_per_epoch = run->steps_per_epoch;
-    job->told = run->options->kept;
-    job->told_count = run->options->kept_count;
+    job->options = run->options->repeated;
+    job->option_count = run->options->repeated_count;
     job->checkpoint = checkpoint;
     job->best = what & BEST;
     run->best_due = false;

@@ -44,7 +44,7 @@ _Noreturn void mgpu_fail_no_set(const mgpu_program *p, const char *name, const c
     char near[128];
     for (int i = 0; i < p->set_count; i++)
         names[i] = p->sets[i].name;
-    mgpu_near_miss(name, names, p->set_count, near);
+    mgpu_did_you_mean(name, names, p->set_count, near);
     mgpu_fail(MGPU_BAD_USAGE, "%s%s has no data set '%s'%s%s", where, p->model_file, name, *near || !p->set_count ? near : "; it has: ",
               *near ? "" : mgpu_join_names(names, p->set_count));
 }

@@ -19,7 +19,7 @@ _Noreturn void mgpu_fail_no_set(const mgpu_program *, const char *name, const ch
 /* ---- samples.c: the samples that `predict` reads */
 typedef struct Samples Samples;
 /* Finds the samples of the operands without reading them. by_rows: rows of a table on standard input may arrive (Stream.next). */
-Samples *mgpu_find_samples(const mgpu_program *, const Options *, const bool *wanted, bool by_rows);
+Samples *mgpu_find_samples(const mgpu_program *, const RunOptions *, const bool *wanted, bool by_rows);
 /* Returns false if no output depends on an input: then there is no data set. */
-bool mgpu_open_samples(Dataset *, Samples *, const mgpu_program *, const Options *, const bool *wanted, Categories *);
+bool mgpu_open_samples(Dataset *, Samples *, const mgpu_program *, const RunOptions *, const bool *wanted, Categories *);
 #endif

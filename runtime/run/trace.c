@@ -2,7 +2,7 @@
  * which the run pauses once. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
-#include "runtime/base/whole.h"
+#include "runtime/base/whole_file.h"
 #include "runtime/engine/trace.h"
 #include "runtime/run/commands.h"
 #include "runtime/run/run.h"
@@ -12,14 +12,14 @@
 
 enum { USUAL_LAST = 15, USUAL_STEPS = 5 }; /* without --trace-steps: late enough for warm caches */
 
-static _Noreturn void misread(const Options *o)
+static _Noreturn void misread(const RunOptions *o)
 {
     mgpu_fail(MGPU_BAD_USAGE, "--trace-steps takes the first and the last step, as in 100:105, not '%s'", o->trace_steps);
 }
 
 static void choose_steps(const Run *run, int64_t *first, int64_t *last)
 {
-    const Options *o = run->options;
+    const RunOptions *o = run->options;
     int64_t end = o->stop_after > 0 && o->stop_after < run->total_steps ? o->stop_after : run->total_steps;
     *last = run->at.step + USUAL_LAST < end ? run->at.step + USUAL_LAST : end;
     *first = *last - USUAL_STEPS < run->at.step ? run->at.step + 1 : *last - USUAL_STEPS + 1;
@@ -71,7 +71,7 @@ void mgpu_run_end_trace(Run *run)
         mgpu_report_warning(run->reporter, "--trace %s: %s; there is no trace", run->options->trace, wrong);
     TracedTransfers x = mgpu_traced_transfers(run->trace);
     if (!wrong && x.all > 0)
-        mgpu_report_note(run->reporter, "--trace: a step has %.3f ms of transfers between devices, of which %.0f %% are beside computing", 1e3 * x.all, 100 * x.beside / x.all);
+        mgpu_report_remark(run->reporter, "--trace: a step has %.3f ms of transfers between devices, of which %.0f %% are beside computing", 1e3 * x.all, 100 * x.overlapped / x.all);
     free(wrong);
     mgpu_trace_close(run->trace);
     run->trace = NULL;

@@ -2,7 +2,7 @@
  * states and the sums of the current report), average.safetensors (the model with its averages, if it has any), run.json (the
  * state of the run), best.safetensors (the model of the best validation). save.h describes how they are written atomically. */
 #include "runtime/base/base.h"
-#include "runtime/base/watch.h"
+#include "runtime/base/intervals.h"
 #include "runtime/data/data.h"
 #include "runtime/save/save.h"
 
@@ -47,9 +47,9 @@ static void write_progress(FILE *f, const SaveJob *job)
     for (int i = 0; i < p->kept_count; i++)
         fprintf(f, "%s%lld", i ? "," : "", (long long)p->kept[i]);
     fputs("],\"options\":[", f);
-    for (int i = 0; i < job->told_count; i++) {
+    for (int i = 0; i < job->option_count; i++) {
         fputs(i ? "," : "", f);
-        mgpu_json_write_bytes(f, job->told[i]);
+        mgpu_json_write_bytes(f, job->options[i]);
     }
     fputs("]", f);
     if (p->log) {
@@ -270,7 +270,7 @@ Course mgpu_read_course(const Saved *from)
     return good ? c : (Course){0};
 }
 
-int mgpu_read_told(const Saved *from, char ***told)
+int mgpu_read_kept_options(const Saved *from, char ***told)
 {
     const char *error;
     int count = 0;
@@ -287,7 +287,7 @@ int mgpu_read_told(const Saved *from, char ***told)
 
 void mgpu_take_categories(Categories *categories, const TensorFile *file)
 {
-    const Json *tables = file->notes ? mgpu_json_member(file->notes, "categories") : NULL;
+    const Json *tables = file->metadata ? mgpu_json_member(file->metadata, "categories") : NULL;
     if (tables && tables->kind == JSON_TEXT)
         mgpu_read_categories(categories, tables->text, file->path);
 }

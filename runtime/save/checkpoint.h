@@ -3,10 +3,10 @@
 #define MGPU_RUNTIME_SAVE_CHECKPOINT_H
 
 #include "runtime/base/base.h"
-#include "runtime/base/watch.h"
+#include "runtime/base/intervals.h"
 #include "runtime/weights/weights.h"
 
-/* ---- save/read.c, save/switch.c: the folder of a run (save.h) */
+/* ---- save/read.c, save/commit.c: the folder of a run (save.h) */
 typedef struct Saved Saved;            /* a save that is open for reading */
 typedef struct SaveFolder SaveFolder;  /* the folder that this run saves into */
 typedef struct SaveOrigin {            /* the model and data of a save; samples: -1 if unknown */
@@ -56,7 +56,7 @@ typedef struct SaveJob {
     Progress at;
     char *tables;                      /* word tables, also in the snapshot's metadata; may be NULL */
     int64_t total_steps, steps_per_epoch;
-    const char *const *told; int told_count; /* options of the command line that the run keeps: Options.kept */
+    const char *const *options; int option_count; /* options of the command line that the run keeps: Options.kept */
     int64_t keep;                      /* if > 1: the last `keep` checkpoints are also kept in FOLDER/step-N */
     bool checkpoint, best; /* what to save: a checkpoint, which the first save of a folder must have; the best model */
 } SaveJob;
@@ -65,7 +65,7 @@ char *mgpu_bring_save(SaveFolder *, const Saved *from, int64_t step, const SaveO
 void mgpu_read_progress(Progress *, const mgpu_program *, const Saved *);
 typedef struct Course { int64_t total_steps, steps_per_epoch; uint64_t seed; bool seeded; } Course; /* 0, false: unknown */
 Course mgpu_read_course(const Saved *);                     /* the save may be incomplete */
-int mgpu_read_told(const Saved *, char ***told);            /* returns the count; the caller frees */
+int mgpu_read_kept_options(const Saved *, char ***told);            /* returns the count; the caller frees */
 void mgpu_load_checkpoint(const mgpu_program *, const mgpu_plan *, Engine *, const Progress *, const Saved *);
 void mgpu_load_categories(Categories *, const char *path);  /* reads word tables from a file of weights, if it has them */
 void mgpu_take_categories(Categories *, const TensorFile *); /* the same */

@@ -173,11 +173,11 @@ FILE *mgpu_draft_open_part(Draft *d, int which, Processes *p, FilePart part)
 
 void mgpu_draft_close_part(Draft *d, FILE *f, Processes *p, FilePart part)
 {
-    typedef struct Card { int number; int64_t bytes; Digest sha256; } Card;
+    typedef struct PartDigest { int number; int64_t bytes; Digest sha256; } PartDigest;
     SavedFile *file = &d->manifest.files[d->which];
-    Card *cards = mgpu_allocate((size_t)p->count, sizeof *cards), own = {0};
+    PartDigest *cards = mgpu_allocate((size_t)p->count, sizeof *cards), own = {0};
     end_file(d, f);
-    own = (Card){d->number, file->bytes, file->sha256};
+    own = (PartDigest){d->number, file->bytes, file->sha256};
     to_rank_0(p, &own, cards, sizeof own);
     Sha256 all = mgpu_sha256_begin();
     file->bytes = 0;

@@ -84,10 +84,10 @@ static bool read_file(Manifest *m, const Json *entry)
     return true; /* files of later versions are ignored */
 }
 
-static bool read_text(const Json *json, const char *key, char *text, size_t room)
+static bool read_text(const Json *json, const char *key, char *text, size_t capacity)
 {
     const Json *j = mgpu_json_member(json, key);
-    if (!j || j->kind != JSON_TEXT || strlen(j->text) >= room)
+    if (!j || j->kind != JSON_TEXT || strlen(j->text) >= capacity)
         return false;
     memcpy(text, j->text, strlen(j->text) + 1);
     return true;

@@ -24,16 +24,16 @@ enum { MOST_TRIES = 1000 };
 static const char SAVES[] = "saves/";
 
 /* ---- files */
-typedef struct Bytes {
+typedef struct FileBytes {
     const void *data;
     size_t length;
-} Bytes;
+} FileBytes;
 
 /* Maps a file. Anything but a regular file is empty. */
-static Bytes map(int file, const char *path)
+static FileBytes map(int file, const char *path)
 {
     struct stat s;
-    Bytes b = {"", 0};
+    FileBytes b = {"", 0};
     if (fstat(file, &s) != 0)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", path, strerror(errno));
     if (!S_ISREG(s.st_mode) || !s.st_size)
@@ -45,7 +45,7 @@ static Bytes map(int file, const char *path)
     return b;
 }
 
-static void unmap(const Bytes *b)
+static void unmap(const FileBytes *b)
 {
     if (b->length)
         munmap((void *)(uintptr_t)b->data, b->length);
@@ -89,7 +89,7 @@ static char *open_files(Saved *s, const char *shown, bool *gone)
     if (file < 0) {
         wrong = mgpu_format("%s: %s", path, strerror(errno));
     } else {
-        Bytes text = map(file, path);
+        FileBytes text = map(file, path);
         char *why = mgpu_parse_manifest(&s->manifest, text.data, text.length);
         wrong = why ? mgpu_format("%s: %s", path, why) : NULL;
         free(why);
@@ -115,7 +115,7 @@ static char *open_files(Saved *s, const char *shown, bool *gone)
 }
 
 /* Computes the SHA-256 as in the manifest. */
-static Digest digest_of(const Bytes *b, int64_t part)
+static Digest digest_of(const FileBytes *b, int64_t part)
 {
     Sha256 all = mgpu_sha256_begin();
     if (!part)
@@ -131,7 +131,7 @@ static Digest digest_of(const Bytes *b, int64_t part)
 static char *compare(const Saved *s, int which)
 {
     const SavedFile *wanted = &s->manifest.files[which];
-    Bytes b = map(s->file[which], s->name[which]);
+    FileBytes b = map(s->file[which], s->name[which]);
     char *wrong = NULL;
     Digest d = {0};
     if ((int64_t)b.length != wanted->bytes)
@@ -290,7 +290,7 @@ static bool is_json(const char *path)
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     bool good = file >= 0;
     if (good) {
-        Bytes b = map(file, path);
+        FileBytes b = map(file, path);
         const char *error;
         Json *json = b.length ? mgpu_json_read(b.data, b.length, &error) : NULL;
         good = json != NULL;
@@ -424,7 +424,7 @@ void mgpu_open_weights(TensorFile *file, const char *path)
     int f = open_file(found);
     check_file(found, f);
     mgpu_open_tensors(file, found, f);
-    mgpu_own_memory(file, found);
+    mgpu_adopt_memory(file, found);
     close(f);
 }
 

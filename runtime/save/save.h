@@ -39,7 +39,7 @@ char *mgpu_parse_manifest(Manifest *, const char *text, size_t length);
 int mgpu_lock_folder(const char *folder, const char *token);
 bool mgpu_sees_lock(const char *folder, const char *token); /* the lock has this token, and the folder is writable */
 
-/* ---- save/folder.c, save/draft.c, save/switch.c, save/clean.c. They return NULL or an error, which the caller frees. */
+/* ---- save/folder.c, save/draft.c, save/commit.c, save/remove_old.c. They return NULL or an error, which the caller frees. */
 struct SaveFolder {
     char *path;
     int lock;

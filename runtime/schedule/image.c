@@ -21,21 +21,21 @@ static const uint64_t MAGIC = 0x316867696d67706dull; /* "mpgmigh1", as bytes tha
 enum { BODY_BYTES = 1, PACKED_BYTES, TABLES, SHA256, HEAD = SHA256 + 4 }; /* the words of an image */
 enum { LAYOUT = 2, MOST_RATIO = 1040 }; /* a version of what the tables do not describe; the highest ratio of zlib */
 
-typedef struct Bytes {
+typedef struct ByteBuffer {
     uint8_t *data;
-    size_t length, room;
-} Bytes;
-typedef struct Image {
+    size_t length, capacity;
+} ByteBuffer;
+typedef struct ScheduleImage {
     mgpu_reader *memory;
     const uint8_t *at, *end; /* when unpacking; NULL: packs */
-    Bytes *out;
+    ByteBuffer *out;
     mgpu_names texts;        /* those packed so far */
     const char **pool;       /* the unpacked texts */
     int pool_count;
     const Schedule *schedule;
     const PhaseSchedule *phase;
     const DeviceSchedule *device;
-} Image;
+} ScheduleImage;
 
 _Noreturn void mgpu_wrong_image(const mgpu_reader *r, const char *message)
 {
@@ -43,30 +43,30 @@ _Noreturn void mgpu_wrong_image(const mgpu_reader *r, const char *message)
     mgpu_die("%s", message);
 }
 
-static _Noreturn void damaged(const Image *i)
+static _Noreturn void damaged(const ScheduleImage *i)
 {
     mgpu_wrong(i->memory, "the image of the schedule is damaged: compile the program anew");
 }
 
 /* ---- values */
-static void put_byte(Bytes *b, uint64_t byte)
+static void put_byte(ByteBuffer *b, uint64_t byte)
 {
-    if (b->length == b->room) {
-        b->room = b->room ? 2 * b->room : 4096;
-        b->data = realloc(b->data, b->room);
+    if (b->length == b->capacity) {
+        b->capacity = b->capacity ? 2 * b->capacity : 4096;
+        b->data = realloc(b->data, b->capacity);
         if (!b->data)
-            mgpu_no_memory(b->room);
+            mgpu_no_memory(b->capacity);
     }
     b->data[b->length++] = (uint8_t)byte;
 }
 
-static void put_bytes(Bytes *b, const void *bytes, size_t count)
+static void put_bytes(ByteBuffer *b, const void *bytes, size_t count)
 {
     for (size_t k = 0; k < count; k++)
         put_byte(b, ((const uint8_t *)bytes)[k]);
 }
 
-static int64_t whole(Image *i, int64_t value, int64_t usual)
+static int64_t whole(ScheduleImage *i, int64_t value, int64_t usual)
 {
     if (!i->at) {
         uint64_t difference = (uint64_t)value - (uint64_t)usual, bits = difference << 1 ^ (0 - (difference >> 63));
@@ -86,7 +86,7 @@ static int64_t whole(Image *i, int64_t value, int64_t usual)
     return (int64_t)((bits >> 1 ^ (0 - (bits & 1))) + (uint64_t)usual);
 }
 
-static int64_t ranged(Image *i, int64_t value, int64_t usual, int64_t least, int64_t most)
+static int64_t ranged(ScheduleImage *i, int64_t value, int64_t usual, int64_t least, int64_t most)
 {
     value = whole(i, value, usual);
     if (i->at && value != usual && (value < least || value > most))
@@ -94,7 +94,7 @@ static int64_t ranged(Image *i, int64_t value, int64_t usual, int64_t least, int
     return value;
 }
 
-static int number_below(Image *i, int value, int64_t end)
+static int number_below(ScheduleImage *i, int value, int64_t end)
 {
     value = (int)ranged(i, value, -1, 0, end - 1 < INT32_MAX ? end - 1 : INT32_MAX);
     if (i->at && value < 0)
@@ -103,7 +103,7 @@ static int number_below(Image *i, int value, int64_t end)
 }
 
 /* Handles a number as it is printed with this many decimals. */
-static void decimal(Image *i, double *value, int decimals)
+static void decimal(ScheduleImage *i, double *value, int decimals)
 {
     double scale = decimals == 4 ? 1e4 : decimals == 1 ? 10 : 1;
     int64_t scaled = 0;
@@ -119,7 +119,7 @@ static void decimal(Image *i, double *value, int decimals)
         *value = (double)scaled / scale;
 }
 
-static const char *text(Image *i, const char *value)
+static const char *text(ScheduleImage *i, const char *value)
 {
     if (i->at) {
         int64_t number = ranged(i, 0, 0, 1, i->pool_count);
@@ -131,7 +131,7 @@ static const char *text(Image *i, const char *value)
     return value;
 }
 
-static const char *some_text(Image *i, const char *value)
+static const char *some_text(ScheduleImage *i, const char *value)
 {
     value = text(i, value || i->at ? value : "");
     if (!value)
@@ -140,14 +140,14 @@ static const char *some_text(Image *i, const char *value)
 }
 
 /* an item takes at least one byte, which bounds the count */
-static void *items(Image *i, void *list, int *count, size_t bytes)
+static void *items(ScheduleImage *i, void *list, int *count, size_t bytes)
 {
     *count = (int)ranged(i, *count, 0, 0, i->at && i->end - i->at < INT32_MAX ? i->end - i->at : INT32_MAX);
     return i->at && *count ? i->memory->allocate(i->memory->memory, (size_t)*count * bytes) : list;
 }
 
 /* ---- the kinds of fields that only schedules have */
-static void one_access(Image *i, Access *a)
+static void one_access(ScheduleImage *i, Access *a)
 {
     a->buffer = number_below(i, a->buffer, i->device->buffer_count);
     a->slot = (int)ranged(i, a->slot, 0, -INT32_MAX, INT32_MAX);
@@ -156,7 +156,7 @@ static void one_access(Image *i, Access *a)
     a->of = ranged(i, a->of, 0, 0, INT64_MAX);
 }
 
-static Access *accesses(Image *i, Access *list, int *count)
+static Access *accesses(ScheduleImage *i, Access *list, int *count)
 {
     list = items(i, list, count, sizeof *list);
     for (int k = 0; k < *count; k++)
@@ -164,7 +164,7 @@ static Access *accesses(Image *i, Access *list, int *count)
     return list;
 }
 
-static void waits(Image *i, ScheduledOp *op)
+static void waits(ScheduleImage *i, ScheduledOp *op)
 {
     op->waits = items(i, op->waits, &op->wait_count, sizeof *op->waits);
     for (int k = 0; k < op->wait_count; k++) {
@@ -173,19 +173,19 @@ static void waits(Image *i, ScheduledOp *op)
     }
 }
 
-static void suspects(Image *i, ScheduledOp *op)
+static void nan_sources(ScheduleImage *i, ScheduledOp *op)
 {
-    Suspect *list = items(i, (Suspect *)(uintptr_t)op->suspects, &op->suspect_count, sizeof *list);
-    for (int k = 0; k < op->suspect_count; k++) {
+    NanSource *list = items(i, (NanSource *)(uintptr_t)op->nan_sources, &op->nan_source_count, sizeof *list);
+    for (int k = 0; k < op->nan_source_count; k++) {
         list[k].word = some_text(i, list[k].word);
         list[k].layer = some_text(i, list[k].layer);
         list[k].line = (int)ranged(i, list[k].line, 0, 0, INT32_MAX);
         list[k].required = text(i, list[k].required);
     }
-    op->suspects = list;
+    op->nan_sources = list;
 }
 
-static void members(Image *i, CollectiveRecord *c)
+static void members(ScheduleImage *i, CollectiveRecord *c)
 {
     int devices = i->schedule->devices;
     if (i->at)
@@ -194,7 +194,7 @@ static void members(Image *i, CollectiveRecord *c)
         c->ops[d] = (int)ranged(i, c->ops[d], -1, 0, i->phase->devices[d].op_count - 1);
 }
 
-static void parties(Image *i, mgpu_parties *p)
+static void participants(ScheduleImage *i, mgpu_participants *p)
 {
     p->transfer = (uint8_t)number_below(i, p->transfer, MGPU_TRANSFERS);
     p->from = (int)ranged(i, p->from, 0, 0, INT32_MAX);
@@ -208,7 +208,7 @@ static void parties(Image *i, mgpu_parties *p)
     p->parts = parts;
 }
 
-static Parameter *parameters(Image *i, Parameter *list, int *count)
+static Parameter *parameters(ScheduleImage *i, Parameter *list, int *count)
 {
     list = items(i, list, count, sizeof *list);
     for (int k = 0; k < *count; k++) {
@@ -220,7 +220,7 @@ static Parameter *parameters(Image *i, Parameter *list, int *count)
     return list;
 }
 
-static void special(Image *i, const mgpu_field *f, void *base)
+static void special(ScheduleImage *i, const mgpu_field *f, void *base)
 {
     ScheduledOp *op = base;
     CollectiveRecord *c = base;
@@ -245,9 +245,9 @@ static void special(Image *i, const mgpu_field *f, void *base)
     case FIELD_WRITES: op->writes = accesses(i, op->writes, &op->write_count); break;
     case FIELD_WAITS: waits(i, op); break;
     case FIELD_CALL_DIGEST: op->digest = (uint32_t)ranged(i, op->verb == VERB_CALL ? op->digest : 0, 0, 0, UINT32_MAX); break;
-    case FIELD_SUSPECTS: suspects(i, op); break;
+    case FIELD_NAN_SOURCES: nan_sources(i, op); break;
     case FIELD_MEMBERS: members(i, c); break;
-    case FIELD_PARTIES: parties(i, &c->parties); break;
+    case FIELD_PARTICIPANTS: participants(i, &c->participants); break;
     case FIELD_COUNT:
         c->dtype = (uint8_t)number_below(i, c->dtype, MGPU_DTYPES);
         c->count = ranged(i, c->count, 0, 0, INT64_MAX / 16);
@@ -265,7 +265,7 @@ static void special(Image *i, const mgpu_field *f, void *base)
 }
 
 /* ---- fields */
-static void small(Image *i, const mgpu_field *f, void *base)
+static void small(ScheduleImage *i, const mgpu_field *f, void *base)
 {
     int64_t most = f->kind == MGPU_FIELD_CHOICE         ? f->name_count - 1
                    : f->kind == MGPU_FIELD_TYPE         ? MGPU_DTYPES - 1
@@ -279,7 +279,7 @@ static void small(Image *i, const mgpu_field *f, void *base)
         MGPU_MEMBER(int, base, f->at) = value;
 }
 
-static void names(Image *i, const mgpu_field *f, void *base)
+static void names(ScheduleImage *i, const mgpu_field *f, void *base)
 {
     const char **list = items(i, MGPU_MEMBER(const char **, base, f->at), &MGPU_MEMBER(int, base, f->more), sizeof *list);
     for (int k = 0; k < MGPU_MEMBER(int, base, f->more); k++)
@@ -287,7 +287,7 @@ static void names(Image *i, const mgpu_field *f, void *base)
     MGPU_MEMBER(const char **, base, f->at) = list;
 }
 
-static void field(Image *i, const mgpu_field *f, void *base)
+static void field(ScheduleImage *i, const mgpu_field *f, void *base)
 {
     double *number = &MGPU_MEMBER(double, base, f->at);
     double none = 0;
@@ -322,14 +322,14 @@ static void field(Image *i, const mgpu_field *f, void *base)
     }
 }
 
-static void fields(Image *i, const mgpu_record *r, void *base)
+static void fields(ScheduleImage *i, const mgpu_record *r, void *base)
 {
     for (int k = 0; k < r->field_count; k++)
         field(i, &r->fields[k], base);
 }
 
 /* ---- records */
-static void lists(Image *i, DeviceSchedule *d)
+static void lists(ScheduleImage *i, DeviceSchedule *d)
 {
     i->device = d;
     d->buffers = items(i, d->buffers, &d->buffer_count, sizeof *d->buffers);
@@ -346,9 +346,9 @@ static void lists(Image *i, DeviceSchedule *d)
 
 /* Packs a device's own lists, or the number of an earlier device with the same ones. packed: the packed lists of the devices
  * before it. */
-static void pack_lists(Image *i, PhaseSchedule *p, int device, Bytes *packed)
+static void pack_lists(ScheduleImage *i, PhaseSchedule *p, int device, ByteBuffer *packed)
 {
-    Bytes *out = i->out, *own = &packed[device];
+    ByteBuffer *out = i->out, *own = &packed[device];
     DeviceSchedule *d = &p->devices[device];
     int as = 0;
     while (as < device && (p->devices[as].ops != d->ops || p->devices[as].buffers != d->buffers))
@@ -371,7 +371,7 @@ static void pack_lists(Image *i, PhaseSchedule *p, int device, Bytes *packed)
         own->length = 0;
 }
 
-static void unpack_lists(Image *i, PhaseSchedule *p, int device)
+static void unpack_lists(ScheduleImage *i, PhaseSchedule *p, int device)
 {
     DeviceSchedule *d = &p->devices[device], *other;
     d->as = (int)ranged(i, 0, device, 0, device);
@@ -389,7 +389,7 @@ static void unpack_lists(Image *i, PhaseSchedule *p, int device)
 }
 
 /* Checks references to records that come later or belong to other devices. */
-static void check_phase(const Image *i, const PhaseSchedule *p)
+static void check_phase(const ScheduleImage *i, const PhaseSchedule *p)
 {
     for (int d = 0; d < i->schedule->devices; d++)
         for (int k = 0; p->devices[d].as == d && k < p->devices[d].op_count; k++) {
@@ -402,10 +402,10 @@ static void check_phase(const Image *i, const PhaseSchedule *p)
         }
 }
 
-static void phase(Image *i, PhaseSchedule *p)
+static void phase(ScheduleImage *i, PhaseSchedule *p)
 {
     int devices = i->schedule->devices;
-    Bytes *packed = i->memory->allocate(i->memory->memory, (size_t)devices * sizeof *packed);
+    ByteBuffer *packed = i->memory->allocate(i->memory->memory, (size_t)devices * sizeof *packed);
     i->phase = p;
     p->name = some_text(i, p->name);
     fields(i, &PHASE_RECORD, p);
@@ -428,7 +428,7 @@ static void phase(Image *i, PhaseSchedule *p)
     check_phase(i, p);
 }
 
-static void policy(Image *i, Schedule *s)
+static void policy(ScheduleImage *i, Schedule *s)
 {
     if (!ranged(i, s->policy != NULL, 0, 0, 1))
         return;
@@ -438,7 +438,7 @@ static void policy(Image *i, Schedule *s)
     s->policy = p;
 }
 
-static void remarks(Image *i, Schedule *s)
+static void remarks(ScheduleImage *i, Schedule *s)
 {
     bool predicted = ranged(i, s->step.machine != NULL, 0, 0, 1) != 0;
     for (int k = 0; k < REMARKS; k++) {
@@ -453,7 +453,7 @@ static void remarks(Image *i, Schedule *s)
     }
 }
 
-static void body(Image *i, Schedule *s)
+static void body(ScheduleImage *i, Schedule *s)
 {
     i->schedule = s;
     fields(i, &MODEL_RECORD, s);
@@ -527,8 +527,8 @@ const uint64_t *mgpu_image_of(mgpu_reader *memory, const void *body, size_t byte
 
 const uint64_t *mgpu_schedule_pack(mgpu_reader *memory, const Schedule *s)
 {
-    Bytes records = {0}, all = {0};
-    Image i = {.memory = memory, .out = &records};
+    ByteBuffer records = {0}, all = {0};
+    ScheduleImage i = {.memory = memory, .out = &records};
     body(&i, (Schedule *)(uintptr_t)s);
     i.out = &all;
     whole(&i, i.texts.count, 0);
@@ -541,7 +541,7 @@ const uint64_t *mgpu_schedule_pack(mgpu_reader *memory, const Schedule *s)
     return image;
 }
 
-static void unpack_texts(Image *i)
+static void unpack_texts(ScheduleImage *i)
 {
     i->pool = items(i, NULL, &i->pool_count, sizeof *i->pool);
     for (int k = 0; k < i->pool_count; k++) {
@@ -555,7 +555,7 @@ static void unpack_texts(Image *i)
 
 Schedule *mgpu_schedule_unpack(mgpu_reader *memory, const uint64_t *image)
 {
-    Image i = {.memory = memory};
+    ScheduleImage i = {.memory = memory};
     if (image[TABLES] != digest_tables())
         mgpu_wrong(memory, "the schedule was written by another version of mgpuc, which has other records: compile the program anew");
     if (image[BODY_BYTES] / MOST_RATIO > image[PACKED_BYTES])

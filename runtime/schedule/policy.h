@@ -50,7 +50,7 @@ typedef enum WaitedPolicy {
 
 typedef enum GradientPolicy {
     GRADIENTS_EXACT,
-    GRADIENTS_BF16,    /* rounded to bf16, and so is their sum: passes/rounded.c */
+    GRADIENTS_BF16,    /* rounded to bf16, and so is their sum: passes/bf16_gradients.c */
     GRADIENTS_ONE_BIT, /* one bit per element, with error feedback: passes/one_bit.c */
     GRADIENT_POLICIES
 } GradientPolicy;

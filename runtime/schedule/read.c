@@ -11,7 +11,7 @@ typedef struct Pending {
     const char *name;
     mgpu_reader at;
 } Pending;
-typedef struct Reading {
+typedef struct ScheduleReading {
     Schedule *schedule;
     PhaseSchedule *phase; /* NULL: before the first one */
     int device_count;     /* of the phase, so far */
@@ -26,7 +26,7 @@ typedef struct Reading {
     int transfer_count;
     mgpu_reader phase_at;
     jmp_buf remark; /* where to continue after a comment that is no remark */
-} Reading;
+} ScheduleReading;
 
 /* ---- names of devices */
 static bool at_owned(mgpu_reader *r) /* dN. */
@@ -42,7 +42,7 @@ static bool at_owned(mgpu_reader *r) /* dN. */
 
 static int read_owner(mgpu_reader *r)
 {
-    const Reading *x = r->context;
+    const ScheduleReading *x = r->context;
     if (!at_owned(r))
         mgpu_wrong(r, "expected a device and a name, like d0.c17");
     r->at++;
@@ -57,7 +57,7 @@ static int read_owner(mgpu_reader *r)
 /* Reads the device of a record, which must not share another device's records. */
 static int read_record_owner(mgpu_reader *r)
 {
-    Reading *x = r->context;
+    ScheduleReading *x = r->context;
     mgpu_skip_blanks(r);
     mgpu_reader start = *r;
     int device = x->device = read_owner(r), as = x->phase->devices[device].as;
@@ -68,7 +68,7 @@ static int read_record_owner(mgpu_reader *r)
 
 static void need_own(mgpu_reader *r)
 {
-    const Reading *x = r->context;
+    const ScheduleReading *x = r->context;
     mgpu_reader start = *r;
     if (read_owner(r) != x->device)
         mgpu_wrong(&start, "an operation of device %d cannot name what belongs to another device", x->device);
@@ -77,7 +77,7 @@ static void need_own(mgpu_reader *r)
 /* ---- the kinds of fields that only schedules have */
 static Access read_access(mgpu_reader *r)
 {
-    const Reading *x = r->context;
+    const ScheduleReading *x = r->context;
     char near[128];
     need_own(r);
     mgpu_reader start = *r;
@@ -86,7 +86,7 @@ static Access read_access(mgpu_reader *r)
     int number = mgpu_name_number(names, name);
     if (number < 0)
         mgpu_wrong(&start, "device %d has no buffer '%s'%s", x->device, name,
-                   mgpu_near_miss(name, names->keys, names->count, near));
+                   mgpu_did_you_mean(name, names->keys, names->count, near));
     Access a = whole_buffer(number, x->phase->devices[x->device].buffers[number].bytes);
     if (mgpu_take(r, "[")) {
         a.begin = mgpu_read_bytes(r, "the first byte");
@@ -114,7 +114,7 @@ static void read_accesses(mgpu_reader *r, Access **list, int *count)
 
 static void read_waits(mgpu_reader *r, ScheduledOp *op)
 {
-    Reading *x = r->context;
+    ScheduleReading *x = r->context;
     do {
         need_own(r);
         Pending pending = {x->device, x->phase->devices[x->device].op_count, op->wait_count, NULL, *r};
@@ -132,7 +132,7 @@ static void read_waits(mgpu_reader *r, ScheduledOp *op)
 /* Reads k and an identifier. Kernels are numbered in order of their first mention. */
 static int read_kernel(mgpu_reader *r, const char **label)
 {
-    Reading *x = r->context;
+    ScheduleReading *x = r->context;
     mgpu_skip_blanks(r);
     mgpu_reader start = *r;
     *label = mgpu_read_name(r, "a kernel");
@@ -144,7 +144,7 @@ static int read_kernel(mgpu_reader *r, const char **label)
 
 static void read_signature_kernel(mgpu_reader *r, Signature *k)
 {
-    const Schedule *s = ((Reading *)r->context)->schedule;
+    const Schedule *s = ((ScheduleReading *)r->context)->schedule;
     mgpu_reader start = *r;
     k->kernel = read_kernel(r, &k->label);
     const Signature *last = s->signature_count > 1 ? &s->signatures[s->signature_count - 2] : NULL;
@@ -172,9 +172,9 @@ static void read_parameters(mgpu_reader *r, Parameter **list, int *count)
     }
 }
 
-static mgpu_stretch read_stretch(mgpu_reader *r, const char *first, const char *end)
+static mgpu_range read_range(mgpu_reader *r, const char *first, const char *end)
 {
-    mgpu_stretch s = {.begin = mgpu_read_bytes(r, first)};
+    mgpu_range s = {.begin = mgpu_read_bytes(r, first)};
     mgpu_need(r, "..");
     mgpu_reader start = *r;
     s.end = mgpu_read_bytes(r, end);
@@ -185,7 +185,7 @@ static mgpu_stretch read_stretch(mgpu_reader *r, const char *first, const char *
 
 static void read_verb(mgpu_reader *r, ScheduledOp *op)
 {
-    Reading *x = r->context;
+    ScheduleReading *x = r->context;
     const char *words[VERBS + MGPU_TRANSFERS];
     for (int i = 0; i < VERBS + MGPU_TRANSFERS; i++)
         words[i] = i < VERBS ? VERB_NAME[i] : mgpu_transfer_row(i - VERBS)->verb;
@@ -205,7 +205,7 @@ static void read_verb(mgpu_reader *r, ScheduledOp *op)
 
 static void read_members(mgpu_reader *r, CollectiveRecord *c)
 {
-    const Reading *x = r->context;
+    const ScheduleReading *x = r->context;
     c->ops = r->allocate(r->memory, (size_t)(x->device_count + 1) * sizeof *c->ops);
     for (int d = 0; d < x->device_count; d++)
         c->ops[d] = -1;
@@ -226,9 +226,9 @@ static void read_members(mgpu_reader *r, CollectiveRecord *c)
     } while (at_owned(r));
 }
 
-static void read_parties(mgpu_reader *r, mgpu_parties *p)
+static void read_participants(mgpu_reader *r, mgpu_participants *p)
 {
-    const Reading *x = r->context;
+    const ScheduleReading *x = r->context;
     const char *kinds[MGPU_TRANSFERS];
     for (int i = 0; i < MGPU_TRANSFERS; i++)
         kinds[i] = mgpu_transfer_row(i)->kind;
@@ -266,7 +266,7 @@ static void read_special(mgpu_reader *r, const mgpu_field *f, void *base)
     case FIELD_SAMPLES: {
         DeviceSchedule *d = base;
         mgpu_need(r, f->word);
-        mgpu_stretch samples = read_stretch(r, "the first sample", "the end of the samples");
+        mgpu_range samples = read_range(r, "the first sample", "the end of the samples");
         d->first = samples.begin;
         d->share = samples.end - samples.begin;
         break;
@@ -278,7 +278,7 @@ static void read_special(mgpu_reader *r, const mgpu_field *f, void *base)
         ScheduledOp *op = base;
         if (!mgpu_take_word(r, f->word))
             break;
-        op->own = read_stretch(r, "the first element", "the end of the elements");
+        op->own = read_range(r, "the first element", "the end of the elements");
         mgpu_need(r, "of");
         op->elements = mgpu_read_bytes(r, "the elements of the whole value");
         break;
@@ -306,8 +306,8 @@ static void read_special(mgpu_reader *r, const mgpu_field *f, void *base)
     case FIELD_MEMBERS:
         read_members(r, base);
         break;
-    case FIELD_PARTIES:
-        read_parties(r, &((CollectiveRecord *)base)->parties);
+    case FIELD_PARTICIPANTS:
+        read_participants(r, &((CollectiveRecord *)base)->participants);
         break;
     case FIELD_COUNT:
         read_count(r, base);
@@ -348,11 +348,11 @@ static void read_phase_digests(mgpu_reader *r, Schedule *s)
 static _Noreturn void ignore_remark(const mgpu_reader *r, const char *message)
 {
     (void)message;
-    longjmp(((Reading *)r->context)->remark, 1);
+    longjmp(((ScheduleReading *)r->context)->remark, 1);
 }
 
 /* Comments of the head have predictions. Any other comment is ignored. */
-static void read_remark(mgpu_reader r, Reading *x)
+static void read_remark(mgpu_reader r, ScheduleReading *x)
 {
     r.wrong = ignore_remark;
     r.at++;
@@ -378,7 +378,7 @@ static void read_remark(mgpu_reader r, Reading *x)
     }
 }
 
-static bool next_of_head(mgpu_reader *r, Reading *x)
+static bool next_of_head(mgpu_reader *r, ScheduleReading *x)
 {
     for (;; r->at += strcspn(r->at, "\n")) {
         while (mgpu_skip_blanks(r), *r->at == '\n') {
@@ -391,7 +391,7 @@ static bool next_of_head(mgpu_reader *r, Reading *x)
     }
 }
 
-static void read_head(mgpu_reader *r, Reading *x)
+static void read_head(mgpu_reader *r, ScheduleReading *x)
 {
     Schedule *s = x->schedule;
     mgpu_next_record(r);
@@ -434,7 +434,7 @@ static void read_head(mgpu_reader *r, Reading *x)
 }
 
 /* ---- records of phases */
-static void read_as(mgpu_reader *r, Reading *x, DeviceSchedule *d)
+static void read_as(mgpu_reader *r, ScheduleReading *x, DeviceSchedule *d)
 {
     d->as = x->device_count;
     if (!mgpu_take_word(r, "as"))
@@ -446,7 +446,7 @@ static void read_as(mgpu_reader *r, Reading *x, DeviceSchedule *d)
         mgpu_wrong(&start, "an earlier device that has records of its own is expected");
 }
 
-static void read_device(mgpu_reader *r, Reading *x)
+static void read_device(mgpu_reader *r, ScheduleReading *x)
 {
     mgpu_reader start = *r;
     int devices = x->schedule->devices, count = x->device_count;
@@ -463,7 +463,7 @@ static void read_device(mgpu_reader *r, Reading *x)
     x->device_count++;
 }
 
-static void read_buffer(mgpu_reader *r, Reading *x)
+static void read_buffer(mgpu_reader *r, ScheduleReading *x)
 {
     int device = read_record_owner(r);
     DeviceSchedule *d = &x->phase->devices[device];
@@ -475,7 +475,7 @@ static void read_buffer(mgpu_reader *r, Reading *x)
     MGPU_ADD(r, d->buffers, d->buffer_count, b);
 }
 
-static void read_op(mgpu_reader *r, Reading *x)
+static void read_op(mgpu_reader *r, ScheduleReading *x)
 {
     int device = read_record_owner(r);
     DeviceSchedule *d = &x->phase->devices[device];
@@ -489,7 +489,7 @@ static void read_op(mgpu_reader *r, Reading *x)
     MGPU_ADD(r, d->ops, d->op_count, op);
 }
 
-static void read_collective(mgpu_reader *r, Reading *x)
+static void read_collective(mgpu_reader *r, ScheduleReading *x)
 {
     CollectiveRecord c = {.text_line = r->line};
     mgpu_skip_blanks(r);
@@ -502,7 +502,7 @@ static void read_collective(mgpu_reader *r, Reading *x)
 }
 
 /* ---- phases */
-static void end_phase(Reading *x)
+static void end_phase(ScheduleReading *x)
 {
     PhaseSchedule *p = x->phase;
     if (!p)
@@ -523,14 +523,14 @@ static void end_phase(Reading *x)
         if (op->target < 0)
             mgpu_wrong(&t->at, "the phase has no collective '%s'", op->label);
         p->collectives[op->target].lane = op->lane;
-        const mgpu_transfer *is = mgpu_transfer_row(p->collectives[op->target].parties.transfer);
+        const mgpu_transfer *is = mgpu_transfer_row(p->collectives[op->target].participants.transfer);
         const mgpu_transfer *says = mgpu_transfer_row(t->transfer);
         if (is != says)
             mgpu_wrong(&t->at, "'%s' of '%s', whose kind is %s", says->verb, op->label, is->kind);
     }
 }
 
-static void read_phase(mgpu_reader *r, Reading *x)
+static void read_phase(mgpu_reader *r, ScheduleReading *x)
 {
     Schedule *s = x->schedule;
     end_phase(x);
@@ -549,13 +549,13 @@ Schedule *mgpu_schedule_read(mgpu_reader *r)
 {
     static const struct {
         const char *word;
-        void (*read)(mgpu_reader *, Reading *);
+        void (*read)(mgpu_reader *, ScheduleReading *);
     } RECORDS[] = {{"device", read_device},
                    {"buffer", read_buffer},
                    {"op", read_op},
                    {"collective", read_collective},
                    {"phase", read_phase}};
-    Reading x = {.schedule = r->allocate(r->memory, sizeof(Schedule))};
+    ScheduleReading x = {.schedule = r->allocate(r->memory, sizeof(Schedule))};
     r->context = &x;
     r->special = read_special;
     r->comment = '#';

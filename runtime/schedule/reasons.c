@@ -15,7 +15,7 @@ static int64_t address_of(const DeviceSchedule *d, const Access *a, int step)
     return b->offset + slot * pitch + a->begin;
 }
 
-static bool meet(const DeviceSchedule *d, const Access *a, const Access *earlier, int back)
+static bool overlap(const DeviceSchedule *d, const Access *a, const Access *earlier, int back)
 {
     const Buffer *x = &d->buffers[a->buffer], *y = &d->buffers[earlier->buffer];
     if ((x->kind == BUFFER_STAGING) != (y->kind == BUFFER_STAGING))
@@ -34,7 +34,7 @@ static void add(Reason *found, const char *name) /* each name once */
     found->count++;
 }
 
-static void look(const DeviceSchedule *d, const ScheduledOp *op, const ScheduledOp *before, int back, Reason found[REASONS])
+static void add_reason(const DeviceSchedule *d, const ScheduledOp *op, const ScheduledOp *before, int back, Reason found[REASONS])
 {
     for (int i = 0; i < op->read_count + op->write_count; i++) {
         bool writes = i >= op->read_count;
@@ -42,7 +42,7 @@ static void look(const DeviceSchedule *d, const ScheduledOp *op, const Scheduled
         for (int k = 0; k < before->read_count + before->write_count; k++) {
             bool wrote = k >= before->read_count;
             const Access *earlier = mgpu_access_of(before, k);
-            if ((!writes && !wrote) || !meet(d, a, earlier, back))
+            if ((!writes && !wrote) || !overlap(d, a, earlier, back))
                 continue;
             int why = a->buffer != earlier->buffer ? HAS_USED : !writes ? MAKES : wrote ? HAS_WRITTEN : HAS_READ;
             add(&found[why], d->buffers[why == HAS_USED ? earlier->buffer : a->buffer].name);
@@ -54,7 +54,7 @@ Reason mgpu_wait_reason(const DeviceSchedule *d, const ScheduledOp *op, const Wa
 {
     Reason found[REASONS] = {
         {.word = "makes"}, {.word = "has read"}, {.word = "has written"}, {.word = "has used the memory of"}};
-    look(d, op, &d->ops[w->op], w->back, found);
+    add_reason(d, op, &d->ops[w->op], w->back, found);
     for (int why = 0; why < REASONS; why++)
         if (found[why].count)
             return found[why];

@@ -21,7 +21,7 @@ const char *const VERB_NAME[VERBS] = {"call", "read", "upload", "reduce", "repor
 const char *const BUFFER_KIND_NAME[BUFFER_KINDS] = {"staging",   "step",   "input",    "variable", "report",
                                                     "output", "temporary", "bucket", "workspace", "local"};
 const char *const CAUSE_NAME[CAUSES] = {"computation", "upload", "communication", "input", "other devices", "nothing to do"};
-static const char *const WAY[MGPU_WAYS] = MGPU_WAY_NAMES;
+static const char *const IMPLEMENTATION[MGPU_IMPLEMENTATIONS] = MGPU_IMPLEMENTATION_NAMES;
 static const char *const INPUT_NAME[INPUT_POLICIES] = {"ahead", "slice", "whole"};
 static const char *const VARIABLES_NAME[VARIABLE_POLICIES] = {"replicated", "host", "device"};
 static const char *const REDUCE_NAME[REDUCE_POLICIES] = {"auto", "host", "copy", "peer", "ring", "tree", "nccl"};
@@ -94,7 +94,7 @@ static const mgpu_field OP[] = {
     {.word = "writes", .kind = FIELD_WRITES},
     {.word = "waits", .kind = FIELD_WAITS},
     {.word = "digest", .kind = FIELD_CALL_DIGEST},
-    {.kind = FIELD_SUSPECTS},
+    {.kind = FIELD_NAN_SOURCES},
     {"begin_us", MGPU_FIELD_TIME, MGPU_AT(ScheduledOp, begin_us), .what = "the begin"},
     {"time_us", MGPU_FIELD_TIME, MGPU_AT(ScheduledOp, time_us), .what = "the time"},
     {"line", MGPU_FIELD_INT, MGPU_AT(ScheduledOp, line), .what = "the line"},
@@ -105,9 +105,9 @@ static const mgpu_field OP[] = {
 };
 static const mgpu_field COLLECTIVE[] = {
     {.word = "group", .kind = FIELD_MEMBERS},
-    {.word = "kind", .kind = FIELD_PARTIES},
+    {.word = "kind", .kind = FIELD_PARTICIPANTS},
     {.word = "bytes", .kind = FIELD_COUNT},
-    {"via", MGPU_FIELD_CHOICE, MGPU_AT(CollectiveRecord, way), MGPU_NAMES(WAY), .what = "how it is made"},
+    {"via", MGPU_FIELD_CHOICE, MGPU_AT(CollectiveRecord, implementation), MGPU_NAMES(IMPLEMENTATION), .what = "how it is made"},
     {"why", MGPU_FIELD_TEXT, MGPU_AT(CollectiveRecord, why), .optional = true, .what = "why"},
     {"of", MGPU_FIELD_NAMES, MGPU_AT(CollectiveRecord, of), .more = offsetof(CollectiveRecord, of_count), .optional = true, .what = "what it sums"},
 };
@@ -139,7 +139,7 @@ static const mgpu_field LINK[] = {
     {"share", MGPU_FIELD_SHARE, MGPU_AT(LinkRecord, share), .what = "the share of its rate"},
 };
 static const mgpu_field TRANSFERS[] = {
-    {"bytes", MGPU_FIELD_WHOLE, MGPU_AT(Schedule, besides_bytes), .optional = true, .what = "the bytes of transfers"}};
+    {"bytes", MGPU_FIELD_WHOLE, MGPU_AT(Schedule, outside_arena_bytes), .optional = true, .what = "the bytes of transfers"}};
 const mgpu_record REMARK[REMARKS] = {
     {"predicted", MGPU_FIELDS(STEP)},
     {"roofs", MGPU_FIELDS(ROOFS)},

@@ -43,14 +43,14 @@ static inline Access whole_buffer(int buffer, int64_t bytes)
 }
 double accessed_bytes(const Access *, int count);
 typedef mgpu_wait Wait;
-typedef mgpu_suspect Suspect;
+typedef mgpu_nan_source NanSource;
 typedef mgpu_op ScheduledOp;
 typedef mgpu_collective CollectiveRecord;
 typedef mgpu_device_phase DeviceSchedule;
 typedef mgpu_phase PhaseSchedule;
 static inline const char *verb_word(const PhaseSchedule *p, const ScheduledOp *op)
 {
-    return op->verb == VERB_TRANSFER ? mgpu_transfer_row(p->collectives[op->target].parties.transfer)->verb : VERB_NAME[op->verb];
+    return op->verb == VERB_TRANSFER ? mgpu_transfer_row(p->collectives[op->target].participants.transfer)->verb : VERB_NAME[op->verb];
 }
 typedef struct Parameter {
     unsigned dtype;
@@ -119,8 +119,8 @@ typedef struct Schedule {
     Signature *signatures;
     int signature_count; /* ascending by kernel */
     StepRecord step;
-    int64_t besides_bytes;                /* bytes that transfers allocate outside of each GPU's arena; 0 for host devices */
-    double gathered_kept, gathered_ahead; /* the program's when this was planned; not in the text */
+    int64_t outside_arena_bytes;                /* bytes that transfers allocate outside of each GPU's arena; 0 for host devices */
+    double reused_gather_share, early_gather_share; /* the program's when this was planned; not in the text */
     bool in_order;                        /* no call was moved to where others wait (fill.c); not in the text */
 } Schedule;
 
@@ -133,9 +133,9 @@ enum {                                   /* kinds of fields that only schedules 
        FIELD_WRITES,
        FIELD_WAITS,
        FIELD_CALL_DIGEST, /* every call has one */
-       FIELD_SUSPECTS,    /* of a call; not in the text */
+       FIELD_NAN_SOURCES,    /* of a call; not in the text */
        FIELD_MEMBERS,     /* of a collective */
-       FIELD_PARTIES,     /* of a collective: kind, ends and parts */
+       FIELD_PARTICIPANTS,     /* of a collective: kind, ends and parts */
        FIELD_COUNT,       /* of a collective: bytes and type of its whole value */
        FIELD_KERNEL,      /* the label, and number, of a kernel */
        FIELD_PARAMETERS,  /* a list; `more`: its length */

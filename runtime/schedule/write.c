@@ -54,7 +54,7 @@ static void write_parameters(const char *word, const Parameter *list, int count,
     }
 }
 
-static void write_parties(const mgpu_parties *p, int devices, mgpu_writer *w)
+static void write_participants(const mgpu_participants *p, int devices, mgpu_writer *w)
 {
     const mgpu_transfer *row = mgpu_transfer_row(p->transfer);
     mgpu_write(w, " kind %s", row->kind);
@@ -98,7 +98,7 @@ static void write_special(const mgpu_field *f, const void *base, const void *own
             mgpu_write(w, " digest %08x", (unsigned)op->digest);
         break;
     case FIELD_MEMBERS: write_members(o, c, w); break;
-    case FIELD_PARTIES: write_parties(&c->parties, o->devices, w); break;
+    case FIELD_PARTICIPANTS: write_participants(&c->participants, o->devices, w); break;
     case FIELD_COUNT:
         mgpu_write(w, " bytes %lld dtype %s", (long long)(c->count * mgpu_dtype_bytes(c->dtype)), mgpu_dtype_names[c->dtype]);
         break;

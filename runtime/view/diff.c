@@ -12,7 +12,7 @@ static const double SAME = .005; /* relative difference of times that is not rep
 typedef struct Diff {
     const View *a, *b;
     FILE *f;
-    int said;
+    int reported;
 } Diff;
 
 static const char *signed_time(double us, char text[40])
@@ -36,7 +36,7 @@ static void compare_time(Diff *d, const char *what, double a, double b, double s
     if (fabs(b - a) <= SAME * step || fabs(b - a) < .05)
         return;
     fprintf(d->f, "%11s  %s: %s, was %s\n", signed_time(b - a, z), what, mgpu_view_time(b, y), mgpu_view_time(a, x));
-    d->said++;
+    d->reported++;
 }
 
 static void compare_bytes(Diff *d, const char *what, double a, double b)
@@ -45,25 +45,25 @@ static void compare_bytes(Diff *d, const char *what, double a, double b)
     if (a == b)
         return;
     fprintf(d->f, "%11s  %s: %s, was %s\n", signed_bytes(b - a, z), what, mgpu_view_bytes(b, y), mgpu_view_bytes(a, x));
-    d->said++;
+    d->reported++;
 }
 
 static void compare_head(Diff *d)
 {
     const View *a = d->a, *b = d->b;
     if (a->schedule->batch != b->schedule->batch)
-        d->said += fprintf(d->f, "%11s  batch: %lld, was %lld\n", "", (long long)b->schedule->batch, (long long)a->schedule->batch) > 0;
+        d->reported += fprintf(d->f, "%11s  batch: %lld, was %lld\n", "", (long long)b->schedule->batch, (long long)a->schedule->batch) > 0;
     if (a->schedule->devices != b->schedule->devices)
-        d->said += fprintf(d->f, "%11s  devices: %d, was %d\n", "", b->schedule->devices, a->schedule->devices) > 0;
+        d->reported += fprintf(d->f, "%11s  devices: %d, was %d\n", "", b->schedule->devices, a->schedule->devices) > 0;
     if (strcmp(a->schedule->precision, b->schedule->precision) != 0)
-        d->said += fprintf(d->f, "%11s  precision: %s, was %s\n", "", b->schedule->precision, a->schedule->precision) > 0;
+        d->reported += fprintf(d->f, "%11s  precision: %s, was %s\n", "", b->schedule->precision, a->schedule->precision) > 0;
     if (a->schedule->accumulate != b->schedule->accumulate)
-        d->said += fprintf(d->f, "%11s  micro-batches: %d, was %d\n", "", b->schedule->accumulate, a->schedule->accumulate) > 0;
+        d->reported += fprintf(d->f, "%11s  micro-batches: %d, was %d\n", "", b->schedule->accumulate, a->schedule->accumulate) > 0;
     const char *was = a->schedule->policy ? a->schedule->policy->name : "auto", *is = b->schedule->policy ? b->schedule->policy->name : "auto";
     if (strcmp(was, is) != 0)
-        d->said += fprintf(d->f, "%11s  plan: %s, was %s\n", "", is, was) > 0;
+        d->reported += fprintf(d->f, "%11s  plan: %s, was %s\n", "", is, was) > 0;
     if (a->step->machine && b->step->machine && strcmp(a->step->machine, b->step->machine) != 0)
-        d->said += fprintf(d->f, "%11s  predicted on %s, was on %s\n", "", b->step->machine, a->step->machine) > 0;
+        d->reported += fprintf(d->f, "%11s  predicted on %s, was on %s\n", "", b->step->machine, a->step->machine) > 0;
 }
 
 static double busy_us(const LaneUse *use) { return use ? use->busy_us : 0; } /* NULL: no prediction */
@@ -83,7 +83,7 @@ static void compare_lanes(Diff *d)
     char text[64];
     compare_time(d, "step", step, d->b->step->step_us, step);
     if (fabs(after - before) > SAME * fabs(before)) {
-        d->said++;
+        d->reported++;
         fprintf(d->f, "%+9.1f %%  samples/s\n", 100 * (after / before - 1));
     }
     compare_time(d, "computation", x[LANE_COMP]->busy_us, y[LANE_COMP]->busy_us, step);
@@ -117,12 +117,12 @@ static void compare_memory(Diff *d)
     const ViewDevice *x = &d->a->devices[0], *y = &d->b->devices[0];
     compare_bytes(d, "memory of device 0", mgpu_view_memory(d->a, 0), mgpu_view_memory(d->b, 0));
     compare_bytes(d, "of it variables", bytes_of_kind(x, BUFFER_VARIABLE), bytes_of_kind(y, BUFFER_VARIABLE));
-    compare_bytes(d, "of it for transfers", (double)d->a->schedule->besides_bytes, (double)d->b->schedule->besides_bytes);
+    compare_bytes(d, "of it for transfers", (double)d->a->schedule->outside_arena_bytes, (double)d->b->schedule->outside_arena_bytes);
     compare_bytes(d, "over links, a step", sum_of_links(d->a), sum_of_links(d->b));
 }
 
 /* ---- all-reduces and other collectives */
-static const char *kind_of(const CollectiveRecord *c) { return mgpu_transfer_row(c->parties.transfer)->kind; }
+static const char *kind_of(const CollectiveRecord *c) { return mgpu_transfer_row(c->participants.transfer)->kind; }
 
 static const char *after(const View *v, const char *name) /* the last call that it waits for, or "" */
 {
@@ -135,9 +135,9 @@ static const char *after(const View *v, const char *name) /* the last call that 
     return "";
 }
 
-static int said_of(Diff *d, int *count) /* false after MOST lines */
+static int lines_of(Diff *d, int *count) /* false after MOST lines */
 {
-    d->said++;
+    d->reported++;
     if (++*count == MOST + 1)
         fprintf(d->f, "%11s  ...\n", "");
     return *count <= MOST;
@@ -150,21 +150,21 @@ static void compare_collectives(Diff *d)
     for (int i = 0; i < d->b->phase->collective_count; i++) {
         const CollectiveRecord *c = &d->b->phase->collectives[i], *old = mgpu_view_find_collective(d->a, c->name);
         if (!old) {
-            if (said_of(d, &count))
+            if (lines_of(d, &count))
                 fprintf(d->f, "%11s  %s %s is new: of %d value%s, after %s\n", signed_bytes((double)mgpu_view_collective_bytes(c), z), kind_of(c), c->name, c->of_count,
                         c->of_count == 1 ? "" : "s", after(d->b, c->name));
             continue;
         }
-        if (mgpu_view_collective_bytes(old) != mgpu_view_collective_bytes(c) && said_of(d, &count))
+        if (mgpu_view_collective_bytes(old) != mgpu_view_collective_bytes(c) && lines_of(d, &count))
             fprintf(d->f, "%11s  %s %s: %s, of %d value%s, was %d\n", signed_bytes((double)(mgpu_view_collective_bytes(c) - mgpu_view_collective_bytes(old)), z), kind_of(c), c->name,
                     mgpu_view_bytes((double)mgpu_view_collective_bytes(c), y), c->of_count, c->of_count == 1 ? "" : "s", old->of_count);
-        if (strcmp(after(d->a, c->name), after(d->b, c->name)) != 0 && said_of(d, &count))
+        if (strcmp(after(d->a, c->name), after(d->b, c->name)) != 0 && lines_of(d, &count))
             fprintf(d->f, "%11s  %s %s moved: after %s, was after %s\n", "", kind_of(c), c->name, after(d->b, c->name), after(d->a, c->name));
-        if (old->way != c->way && said_of(d, &count))
-            fprintf(d->f, "%11s  %s %s: via %s, was via %s\n", "", kind_of(c), c->name, mgpu_way_name(c->way), mgpu_way_name(old->way));
+        if (old->implementation != c->implementation && lines_of(d, &count))
+            fprintf(d->f, "%11s  %s %s: via %s, was via %s\n", "", kind_of(c), c->name, mgpu_implementation_name(c->implementation), mgpu_implementation_name(old->implementation));
     }
     for (int i = 0; i < d->a->phase->collective_count; i++)
-        if (!mgpu_view_find_collective(d->b, d->a->phase->collectives[i].name) && said_of(d, &count))
+        if (!mgpu_view_find_collective(d->b, d->a->phase->collectives[i].name) && lines_of(d, &count))
             fprintf(d->f, "%11s  %s %s is gone\n", signed_bytes(-(double)mgpu_view_collective_bytes(&d->a->phase->collectives[i]), z), kind_of(&d->a->phase->collectives[i]), d->a->phase->collectives[i].name);
 }
 
@@ -186,7 +186,7 @@ static void compare_kernels(Diff *d)
     int gone = missing(d->a->schedule, d->b->schedule), come = missing(d->b->schedule, d->a->schedule);
     if (!gone && !come)
         return;
-    d->said++;
+    d->reported++;
     fprintf(d->f, "%11s  kernels: %d gone, %d new\n", "", gone, come);
 }
 
@@ -208,7 +208,7 @@ static void list_missing(Diff *d, const View *of, const View *in, const char *wo
             count++;
         }
         char z[40];
-        if (count && said_of(d, &lines))
+        if (count && lines_of(d, &lines))
             fprintf(d->f, "%11s  %d operation%s of %s %s %s\n", signed_time(sign * us, z), count, count == 1 ? "" : "s", *layer ? layer : "no layer", count == 1 ? "is" : "are", word);
     }
     free(counted);
@@ -239,7 +239,7 @@ static void compare_ops(Diff *d)
     for (int i = 0; i < count; i++) {
         const ScheduledOp *op = &y->ops[(int)changed[i][0]];
         char z[40], t[32], name[NAME];
-        if (said_of(d, &lines))
+        if (lines_of(d, &lines))
             fprintf(d->f, "%11s  %s: %s\n", signed_time(changed[i][1], z), mgpu_view_cut(op->id, 60, name, sizeof name), mgpu_view_time(op->time_us, t));
     }
     free(changed);
@@ -275,7 +275,7 @@ static void compare_buffers(Diff *d)
         int n = (int)changed[i][0];
         const Buffer *b = n < 0 ? &x->buffers[-1 - n] : &y->buffers[n];
         char z[40], name[NAME];
-        if (said_of(d, &lines))
+        if (lines_of(d, &lines))
             fprintf(d->f, "%11s  %s %s%s\n", signed_bytes(changed[i][1], z), BUFFER_KIND_NAME[b->kind], mgpu_view_cut(b->name, 60, name, sizeof name),
                     n < 0 ? ", gone" : buffer(x, b->name) ? "" : ", new");
     }
@@ -297,7 +297,7 @@ void mgpu_view_diff(const char *a, const char *b, const char *phase, FILE *f)
     compare_kernels(&d);
     compare_ops(&d);
     compare_buffers(&d);
-    if (!d.said)
+    if (!d.reported)
         fprintf(f, "%11s  no difference\n", "");
     mgpu_view_free(x);
     mgpu_view_free(y);

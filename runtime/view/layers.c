@@ -8,16 +8,16 @@
 enum { ROLES = 3, MOST = 10 };
 static const char *const ROLE[ROLES] = {"forward", "backward", "update"};
 
-typedef struct Part {
+typedef struct LayerCost {
     const char *name; /* start of the name, or of the role if there is no layer */
     int length;
     bool layer;
     double us, of[ROLES];
-} Part;
+} LayerCost;
 
 static int by_name(const void *a, const void *b)
 {
-    const Part *x = a, *y = b;
+    const LayerCost *x = a, *y = b;
     if (x->layer != y->layer)
         return x->layer - y->layer;
     int least = x->length < y->length ? x->length : y->length, order = strncmp(x->name, y->name, (size_t)least);
@@ -26,12 +26,12 @@ static int by_name(const void *a, const void *b)
 
 static int by_time(const void *a, const void *b)
 {
-    const Part *x = a, *y = b;
+    const LayerCost *x = a, *y = b;
     return x->us != y->us ? (x->us < y->us) - (x->us > y->us) : by_name(a, b);
 }
 
 /* Returns false if the operation is not in `within`. */
-static bool part_of(const ScheduledOp *op, const char *within, Part *p)
+static bool part_of(const ScheduledOp *op, const char *within, LayerCost *p)
 {
     size_t length = within ? strlen(within) : 0;
     bool layer = *op->layer || within;
@@ -40,13 +40,13 @@ static bool part_of(const ScheduledOp *op, const char *within, Part *p)
         return false;
     if (within && op->layer[length] == '.') /* an operation of "layer3" itself belongs to "layer3" */
         path += length + 1;
-    *p = (Part){.name = path, .length = (int)strcspn(path, "."), .layer = layer, .us = op->time_us};
+    *p = (LayerCost){.name = path, .length = (int)strcspn(path, "."), .layer = layer, .us = op->time_us};
     for (int k = 0; k < ROLES; k++)
         p->of[k] = strncmp(op->role, ROLE[k], strlen(ROLE[k])) == 0 ? op->time_us : 0;
     return true;
 }
 
-static int add_up(Part *parts, int count)
+static int add_up(LayerCost *parts, int count)
 {
     int out = 0;
     for (int i = 0; i < count; i++) {
@@ -61,7 +61,7 @@ static int add_up(Part *parts, int count)
     return out;
 }
 
-static void print_part(const Part *p, double all, int width, FILE *f)
+static void print_part(const LayerCost *p, double all, int width, FILE *f)
 {
     char a[32], b[32], c[32], e[32], name[512];
     char *own = mgpu_format(p->layer ? "%.*s" : "(%.*s)", p->length, p->name);
@@ -73,7 +73,7 @@ static void print_part(const Part *p, double all, int width, FILE *f)
 
 void mgpu_view_layers(const ViewDevice *d, const char *within, int width, FILE *f)
 {
-    Part *parts = mgpu_allocate((size_t)d->op_count + 1, sizeof *parts);
+    LayerCost *parts = mgpu_allocate((size_t)d->op_count + 1, sizeof *parts);
     int count = 0;
     double all = 0;
     for (int i = 0; i < d->op_count; i++) {

@@ -57,7 +57,7 @@ static int peak_of(const ViewDevice *d, const Life *lives, int64_t *most)
 }
 
 /* The uses of buffers in the table. */
-typedef enum Use { USE_WEIGHTS, USE_OPTIMIZER, USE_GRADIENTS, USE_ACTIVATIONS, USE_BACKWARD, USE_UPDATES, USE_INPUTS, USE_WORKSPACES, USES } Use;
+typedef enum MemoryUse { USE_WEIGHTS, USE_OPTIMIZER, USE_GRADIENTS, USE_ACTIVATIONS, USE_BACKWARD, USE_UPDATES, USE_INPUTS, USE_WORKSPACES, USES } MemoryUse;
 static const char *const USE[USES] = {"weights and states", "states of the optimizer", "buckets: gradients, gathered weights", "activations",
                                       "temporaries of the backward pass", "temporaries of updates", "inputs and reports", "workspaces"};
 
@@ -73,7 +73,7 @@ static bool is_optimizers(const ViewDevice *d, const char *name)
     return i >= 0 && d->buffers[i].kind == BUFFER_VARIABLE;
 }
 
-static Use use_of(const ViewDevice *d, const Life *lives, const Buffer *b)
+static MemoryUse use_of(const ViewDevice *d, const Life *lives, const Buffer *b)
 {
     if (b->kind == BUFFER_VARIABLE)
         return is_optimizers(d, b->name) ? USE_OPTIMIZER : USE_WEIGHTS;
@@ -121,8 +121,8 @@ void mgpu_view_memory_page(const View *v, const ViewDevice *d, int number, int w
     qsort(alive, (size_t)count, sizeof(Buffer *), mgpu_view_by_bytes);
     fprintf(f, "\nmemory of device %d: %s; staging %s\n", number, mgpu_view_bytes(mgpu_view_memory(v, number), a),
             mgpu_view_bytes((double)d->staging_bytes, b));
-    if (v->schedule->besides_bytes)
-        fprintf(f, "  of it for transfers, besides the arena: %s\n", mgpu_view_bytes((double)v->schedule->besides_bytes, a));
+    if (v->schedule->outside_arena_bytes)
+        fprintf(f, "  of it for transfers, besides the arena: %s\n", mgpu_view_bytes((double)v->schedule->outside_arena_bytes, a));
     if (d->op_count)
         fprintf(f, "  at the peak, %s are alive (%s, line %d):\n", mgpu_view_bytes((double)most, a), d->ops[at].id, d->ops[at].line);
     print_uses(d, lives, alive, count, f);

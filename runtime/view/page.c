@@ -171,7 +171,7 @@ static void print_bucket(const Page *p, const CollectiveRecord *c)
     char a[32], b[32], e[32], name[512];
     if (!op)
         return;
-    fprintf(p->f, "  %10s  %9s + %-9s  %-5s %s", mgpu_view_bytes((double)mgpu_view_collective_bytes(c), a), mgpu_view_time(op->begin_us, b), mgpu_view_time(op->time_us, e), mgpu_way_name(c->way),
+    fprintf(p->f, "  %10s  %9s + %-9s  %-5s %s", mgpu_view_bytes((double)mgpu_view_collective_bytes(c), a), mgpu_view_time(op->begin_us, b), mgpu_view_time(op->time_us, e), mgpu_implementation_name(c->implementation),
             mgpu_view_cut(c->name, p->width - 55, name, sizeof name));
     if (c->of_count > 1)
         fprintf(p->f, " + %d more", c->of_count - 1);

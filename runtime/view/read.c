@@ -24,7 +24,7 @@ static const PhaseSchedule *choose_phase(const Schedule *s, const char *phase)
     for (int k = 0; k < count; k++)
         names[k] = s->phases[k].name;
     if (phase)
-        mgpu_fail(MGPU_BAD_USAGE, "--phase %s: the schedule has no such phase%s", phase, mgpu_near_miss(phase, names, count, near));
+        mgpu_fail(MGPU_BAD_USAGE, "--phase %s: the schedule has no such phase%s", phase, mgpu_did_you_mean(phase, names, count, near));
     if (!count)
         mgpu_fail(MGPU_BAD_INPUT, "the schedule has no phase");
     return s->phases;
@@ -128,7 +128,7 @@ double mgpu_view_op_bytes(const ScheduledOp *op)
     return bytes;
 }
 
-double mgpu_view_memory(const View *v, int device) { return (double)v->devices[device].arena_bytes + (double)v->schedule->besides_bytes; }
+double mgpu_view_memory(const View *v, int device) { return (double)v->devices[device].arena_bytes + (double)v->schedule->outside_arena_bytes; }
 
 bool mgpu_view_stays(const Buffer *b)
 {

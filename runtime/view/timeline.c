@@ -24,9 +24,9 @@ static int kind_of(const ScheduledOp *op)
                                                                             : 6;
 }
 
-typedef struct Row { double (*share)[MGPU_COUNT(KINDS)]; bool used; } Row; /* fraction of each column by kind */
+typedef struct TimelineRow { double (*share)[MGPU_COUNT(KINDS)]; bool used; } TimelineRow; /* fraction of each column by kind */
 
-static void add(Row *row, const ScheduledOp *op, double column_us, int columns)
+static void add(TimelineRow *row, const ScheduledOp *op, double column_us, int columns)
 {
     double end = op->begin_us + op->time_us;
     row->used = true;
@@ -38,7 +38,7 @@ static void add(Row *row, const ScheduledOp *op, double column_us, int columns)
 
 /* Kinds of columns: an index into KINDS, SOME or NONE. */
 enum { SOME = -1, NONE = -2 };
-static void find_kinds(const Row *row, int columns, int *kinds)
+static void find_kinds(const TimelineRow *row, int columns, int *kinds)
 {
     const double LEAST = 1e-3, HALF = .5;
     for (int c = 0; c < columns; c++) {
@@ -92,7 +92,7 @@ static Bars bars_of(const View *v, int device, int columns, double column_us, bo
     const ViewDevice *d = &v->devices[device];
     Bars bars = {.kinds = mgpu_allocate((size_t)(columns * LANES), sizeof *bars.kinds)};
     for (int l = 0; l < LANES; l++) {
-        Row row = {.share = mgpu_allocate((size_t)columns, sizeof *row.share)};
+        TimelineRow row = {.share = mgpu_allocate((size_t)columns, sizeof *row.share)};
         for (int i = 0; i < d->op_count; i++)
             if ((int)d->ops[i].lane == l && d->ops[i].time_us > 0) {
                 add(&row, &d->ops[i], column_us, columns);
@@ -105,7 +105,7 @@ static Bars bars_of(const View *v, int device, int columns, double column_us, bo
     return bars;
 }
 
-static bool look_the_same(const Bars *a, const Bars *b, int columns)
+static bool are_drawn_alike(const Bars *a, const Bars *b, int columns)
 {
     return memcmp(a->kinds, b->kinds, (size_t)(columns * LANES) * sizeof *a->kinds) == 0;
 }
@@ -126,7 +126,7 @@ void mgpu_view_timeline(const View *v, const ViewRequest *r, FILE *f)
         Bars bars = bars_of(v, d, columns, column_us, kinds);
         for (same = 1; d + same <= last; same++) {
             Bars next = bars_of(v, d + same, columns, column_us, kinds);
-            bool equal = look_the_same(&bars, &next, columns);
+            bool equal = are_drawn_alike(&bars, &next, columns);
             free(next.kinds);
             if (!equal)
                 break;

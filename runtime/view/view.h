@@ -65,7 +65,7 @@ const char *mgpu_view_number(double n, char text[32]);  /* 12,345 */
 const char *mgpu_view_ms(double us, char text[32]);     /* 146.12, 0.0812: milliseconds with at least three digits */
 const char *mgpu_view_rate(double per_s, char text[32]); /* 219.0, 1,722 */
 double mgpu_view_time_of(const char *text);             /* "3ms" in microseconds; exits with status 2 if invalid */
-const char *mgpu_view_cut(const char *name, int width, char *text, size_t room); /* shortens long names in the middle */
+const char *mgpu_view_cut(const char *name, int width, char *text, size_t capacity); /* shortens long names in the middle */
 
 /* ---- pages */
 void mgpu_view_page(const View *, const ViewRequest *, FILE *);

@@ -37,14 +37,14 @@ const char *mgpu_view_rate(double per_s, char text[32])
     return text;
 }
 
-const char *mgpu_view_cut(const char *name, int width, char *text, size_t room)
+const char *mgpu_view_cut(const char *name, int width, char *text, size_t capacity)
 {
     int length = (int)strlen(name), tail = (width - 2) / 2;
     width = width < 8 ? 8 : width;
     if (length <= width)
-        snprintf(text, room, "%s", name);
+        snprintf(text, capacity, "%s", name);
     else
-        snprintf(text, room, "%.*s..%s", width - 2 - tail, name, name + length - tail);
+        snprintf(text, capacity, "%.*s..%s", width - 2 - tail, name, name + length - tail);
     return text;
 }
 

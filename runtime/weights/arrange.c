@@ -17,7 +17,7 @@ typedef struct Arranged {
 } Arranged;
 
 /* Reads elements of the operand that are contiguous there at once. */
-static void read_walk(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
+static void read_walk(const SavedTensor *t, mgpu_range elements, uint8_t *to)
 {
     const Arranged *a = (const Arranged *)t;
     int64_t bytes = mgpu_dtype_bytes(t->tensor.dtype);
@@ -27,7 +27,7 @@ static void read_walk(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
     for (int64_t at = elements.begin; at < elements.end;) {
         int64_t run = last >= 0 && s.stride[last] == 1 ? s.extent[last] - s.at[last] : 1;
         run = run < elements.end - at ? run : elements.end - at;
-        mgpu_read_elements(a->of[0], (mgpu_stretch){a->first + s.offset, a->first + s.offset + run}, to);
+        mgpu_read_elements(a->of[0], (mgpu_range){a->first + s.offset, a->first + s.offset + run}, to);
         to += run * bytes;
         at += run;
         if (run > 1)
@@ -36,21 +36,21 @@ static void read_walk(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
     }
 }
 
-static void read_joined(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
+static void read_joined(const SavedTensor *t, mgpu_range elements, uint8_t *to)
 {
     const Arranged *a = (const Arranged *)t;
     int64_t bytes = mgpu_dtype_bytes(t->tensor.dtype), begin = 0;
     for (int i = 0; i < a->count; i++) {
         int64_t end = begin + mgpu_elements(&a->of[i]->tensor);
-        mgpu_stretch part = mgpu_overlap(elements, (mgpu_stretch){begin, end});
+        mgpu_range part = mgpu_overlap(elements, (mgpu_range){begin, end});
         if (part.begin < part.end)
-            mgpu_read_elements(a->of[i], (mgpu_stretch){part.begin - begin, part.end - begin}, to);
+            mgpu_read_elements(a->of[i], (mgpu_range){part.begin - begin, part.end - begin}, to);
         to += (part.end - part.begin) * bytes;
         begin = end;
     }
 }
 
-static void read_sum(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
+static void read_sum(const SavedTensor *t, mgpu_range elements, uint8_t *to)
 {
     enum { AT_ONCE = 512 };
     const Arranged *a = (const Arranged *)t;
@@ -59,7 +59,7 @@ static void read_sum(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
         double total[AT_ONCE] = {0};
         for (int i = 0; i < a->count; i++) {
             double raw[AT_ONCE], more[AT_ONCE];
-            mgpu_read_elements(a->of[i], (mgpu_stretch){at, at + count}, (uint8_t *)raw);
+            mgpu_read_elements(a->of[i], (mgpu_range){at, at + count}, (uint8_t *)raw);
             mgpu_convert(more, t->tensor.dtype, raw, a->of[i]->tensor.dtype, count);
             for (int64_t k = 0; k < count; k++)
                 total[k] += more[k];
@@ -70,8 +70,8 @@ static void read_sum(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
 
 static Arranged *arranged(TensorFile *file, ReadElements *read, SavedTensor *const *of, int count)
 {
-    Arranged *a = mgpu_own_memory(file, mgpu_allocate(1, sizeof *a));
-    SavedTensor **kept = mgpu_own_memory(file, mgpu_allocate((size_t)count, sizeof *kept));
+    Arranged *a = mgpu_adopt_memory(file, mgpu_allocate(1, sizeof *a));
+    SavedTensor **kept = mgpu_adopt_memory(file, mgpu_allocate((size_t)count, sizeof *kept));
     memcpy(kept, of, (size_t)count * sizeof *kept);
     a->saved.tensor = of[0]->tensor;
     a->saved.read = read;

@@ -147,7 +147,7 @@ static void read_index(TensorFile *file, const TensorBytes *b)
     const Json *map = index && index->kind == JSON_OBJECT ? mgpu_json_member(index, "weight_map") : NULL;
     if (!map || map->kind != JSON_OBJECT)
         mgpu_fail(MGPU_BAD_INPUT, "%s: no index of weights: %s", b->path, error ? error : "it has no object \"weight_map\"");
-    mgpu_own_memory(file, index);
+    mgpu_adopt_memory(file, index);
     const char **read = NULL;
     int count = 0;
     for (const Json *m = map->first; m; m = m->next) {
@@ -159,7 +159,7 @@ static void read_index(TensorFile *file, const TensorBytes *b)
         if (is_read)
             continue;
         MGPU_PUSH(read, count, m->text);
-        TensorBytes shard = mgpu_map_beside(file, b->path, m->text);
+        TensorBytes shard = mgpu_map_in_folder_of(file, b->path, m->text);
         if (mgpu_ends_with(shard.path, ".index.json"))
             mgpu_broken_tensors(b->path, NULL, "an index of indices");
         read_tensors(file, &shard);
@@ -184,11 +184,11 @@ static void read_npz(TensorFile *file, const TensorBytes *b)
         Array a;
         mgpu_parse_npy(&a, data, length, b->path, "", MGPU_MAX_RANK);
         if (owned)
-            mgpu_own_memory(file, owned);
+            mgpu_adopt_memory(file, owned);
         if (a.owned)
-            mgpu_own_memory(file, a.owned);
+            mgpu_adopt_memory(file, a.owned);
         SavedTensor *t = mgpu_add_tensor(file);
-        t->tensor = (mgpu_tensor){mgpu_own_text(file, name, (int64_t)strlen(name) - 4), a.dtype, a.rank, {0}};
+        t->tensor = (mgpu_tensor){mgpu_file_copy_text(file, name, (int64_t)strlen(name) - 4), a.dtype, a.rank, {0}};
         memcpy(t->tensor.extent, a.extent, sizeof a.extent);
         t->data = a.data;
         free(name);

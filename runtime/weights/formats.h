@@ -15,14 +15,14 @@ typedef struct TensorBytes { /* a file, or a member of an archive */
 
 /* ---- tensors.c */
 SavedTensor *mgpu_add_tensor(TensorFile *);
-const char *mgpu_own_text(TensorFile *, const char *begin, int64_t length);
+const char *mgpu_file_copy_text(TensorFile *, const char *begin, int64_t length);
 /* Ends the program with "PATH: tensor 'NAME': WHAT", or with "PATH: WHAT" if name is NULL. */
 _Noreturn void mgpu_broken_tensors(const char *path, const char *name, const char *what);
-/* Returns the bytes of a tensor of this shape and type. More than `room` are an error. */
-int64_t mgpu_checked_bytes(const char *path, const mgpu_tensor *, int64_t room);
+/* Returns the bytes of a tensor of this shape and type. More than `capacity` are an error. */
+int64_t mgpu_checked_bytes(const char *path, const mgpu_tensor *, int64_t capacity);
 /* Maps a whole file that is in the same folder as `path`. */
 TensorBytes mgpu_map_open(TensorFile *, const char *path, int file); /* maps an open file */
-TensorBytes mgpu_map_beside(TensorFile *, const char *path, const char *name);
+TensorBytes mgpu_map_in_folder_of(TensorFile *, const char *path, const char *name);
 void mgpu_sort_tensors(TensorFile *); /* called after the last tensor is added */
 
 /* ---- the formats */

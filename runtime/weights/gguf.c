@@ -143,7 +143,7 @@ static const struct Packing {
                 {13, "Q5_K", MGPU_F32, 256, 176, unpack_q5_k},
                 {14, "Q6_K", MGPU_F32, 256, 210, unpack_q6_k}};
 
-static void read_blocks(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
+static void read_blocks(const SavedTensor *t, mgpu_range elements, uint8_t *to)
 {
     const struct Packing *p = &PACKINGS[t->packing];
     float block[LONGEST];
@@ -158,12 +158,12 @@ static void read_blocks(const SavedTensor *t, mgpu_stretch elements, uint8_t *to
 }
 
 /* ---- the header */
-typedef struct Reader {
+typedef struct GgufReader {
     const char *path;
     const uint8_t *at, *end;
-} Reader;
+} GgufReader;
 
-static const uint8_t *take(Reader *r, uint64_t bytes)
+static const uint8_t *take(GgufReader *r, uint64_t bytes)
 {
     if (bytes > (uint64_t)(r->end - r->at))
         mgpu_broken_tensors(r->path, NULL, "the GGUF file is truncated: it ends within its header");
@@ -171,7 +171,7 @@ static const uint8_t *take(Reader *r, uint64_t bytes)
     return r->at - bytes;
 }
 
-static uint64_t whole(Reader *r, int bytes)
+static uint64_t whole(GgufReader *r, int bytes)
 {
     uint64_t value = 0;
     const uint8_t *p = take(r, (uint64_t)bytes);
@@ -185,57 +185,57 @@ typedef struct Text {
     int64_t length;
 } Text;
 
-static Text text(Reader *r)
+static Text text(GgufReader *r)
 {
     uint64_t length = whole(r, 8);
     const char *begin = (const char *)take(r, length);
     return (Text){begin, (int64_t)length};
 }
 
-enum { NOTE_U32 = 4, NOTE_TEXT = 8, NOTE_LIST = 9 };
-static const uint8_t NOTE_BYTES[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}; /* indexed by type */
+enum { TYPE_U32 = 4, TYPE_TEXT = 8, TYPE_LIST = 9 };
+static const uint8_t TYPE_BYTES[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}; /* indexed by type */
 
-static void skip_note(Reader *r, uint32_t type)
+static void skip_metadata(GgufReader *r, uint32_t type)
 {
     uint64_t count = 1;
-    if (type == NOTE_LIST) {
+    if (type == TYPE_LIST) {
         type = (uint32_t)whole(r, 4);
         count = whole(r, 8);
     }
-    if (type >= MGPU_COUNT(NOTE_BYTES) || type == NOTE_LIST)
+    if (type >= MGPU_COUNT(TYPE_BYTES) || type == TYPE_LIST)
         mgpu_broken_tensors(r->path, NULL, "a note in its header is of an unknown type; the GGUF file is damaged");
-    if (type != NOTE_TEXT) {
-        take(r, count > (uint64_t)INT64_MAX / 8 ? UINT64_MAX : count * NOTE_BYTES[type]);
+    if (type != TYPE_TEXT) {
+        take(r, count > (uint64_t)INT64_MAX / 8 ? UINT64_MAX : count * TYPE_BYTES[type]);
         return;
     }
     for (uint64_t i = 0; i < count; i++) /* each text takes at least eight bytes of the file, so this ends */
         text(r);
 }
 
-static void keep_fact(TensorFile *file, Text key, char *value)
+static void add_fact(TensorFile *file, Text key, char *value)
 {
     if ((file->fact_count & (file->fact_count - 1)) == 0)
         file->facts = mgpu_resize(file->facts, (size_t)(file->fact_count ? 2 * file->fact_count : 1) * sizeof *file->facts);
-    file->facts[file->fact_count++] = (FileFact){mgpu_own_text(file, key.begin, key.length), mgpu_own_memory(file, value)};
+    file->facts[file->fact_count++] = (FileFact){mgpu_file_copy_text(file, key.begin, key.length), mgpu_adopt_memory(file, value)};
 }
 
-static uint64_t read_notes(TensorFile *file, Reader *r, uint64_t count)
+static uint64_t read_metadata(TensorFile *file, GgufReader *r, uint64_t count)
 {
     uint64_t alignment = 32;
     for (uint64_t i = 0; i < count; i++) {
         static const char KEY[] = "general.alignment";
         Text key = text(r);
         uint32_t type = (uint32_t)whole(r, 4);
-        if (type == NOTE_TEXT) {
+        if (type == TYPE_TEXT) {
             Text value = text(r);
-            keep_fact(file, key, mgpu_format("%.*s", (int)(value.length < 4096 ? value.length : 4096), value.begin));
-        } else if (type == NOTE_U32) {
+            add_fact(file, key, mgpu_format("%.*s", (int)(value.length < 4096 ? value.length : 4096), value.begin));
+        } else if (type == TYPE_U32) {
             uint64_t value = whole(r, 4);
-            keep_fact(file, key, mgpu_format("%llu", (unsigned long long)value));
+            add_fact(file, key, mgpu_format("%llu", (unsigned long long)value));
             if (key.length == sizeof KEY - 1 && memcmp(key.begin, KEY, sizeof KEY - 1) == 0)
                 alignment = value;
         } else {
-            skip_note(r, type);
+            skip_metadata(r, type);
         }
     }
     if (!alignment || alignment & (alignment - 1))
@@ -243,7 +243,7 @@ static uint64_t read_notes(TensorFile *file, Reader *r, uint64_t count)
     return alignment;
 }
 
-static const struct Packing *packing_of(const Reader *r, const char *name, uint32_t code)
+static const struct Packing *packing_of(const GgufReader *r, const char *name, uint32_t code)
 {
     for (int i = 0; i < MGPU_COUNT(PACKINGS); i++)
         if (PACKINGS[i].code == code)
@@ -256,11 +256,11 @@ static const struct Packing *packing_of(const Reader *r, const char *name, uint3
 }
 
 /* Returns the offset of the tensor in the data. */
-static uint64_t read_entry(Reader *r, TensorFile *file, SavedTensor *t)
+static uint64_t read_entry(GgufReader *r, TensorFile *file, SavedTensor *t)
 {
     Text name = text(r);
     uint32_t rank = (uint32_t)whole(r, 4);
-    t->tensor.name = mgpu_own_text(file, name.begin, name.length);
+    t->tensor.name = mgpu_file_copy_text(file, name.begin, name.length);
     if (rank > MGPU_MAX_RANK)
         mgpu_broken_tensors(r->path, t->tensor.name, "it has more than 8 axes; the GGUF file is damaged");
     for (int i = (int)rank - 1; i >= 0; i--) {
@@ -277,12 +277,12 @@ static uint64_t read_entry(Reader *r, TensorFile *file, SavedTensor *t)
 
 void mgpu_read_gguf(TensorFile *file, const TensorBytes *b)
 {
-    Reader r = {b->path, b->data + 4, b->data + b->bytes};
+    GgufReader r = {b->path, b->data + 4, b->data + b->bytes};
     uint32_t version = (uint32_t)whole(&r, 4);
     if (version != 2 && version != 3)
         mgpu_fail(MGPU_BAD_INPUT, "%s: a GGUF file of version %u%s; versions 2 and 3 can be read", b->path, version,
                   version >= 1 << 16 ? ", as of a big-endian machine" : "");
-    uint64_t tensors = whole(&r, 8), notes = whole(&r, 8), alignment = read_notes(file, &r, notes);
+    uint64_t tensors = whole(&r, 8), notes = whole(&r, 8), alignment = read_metadata(file, &r, notes);
     int first = file->count;
     uint64_t *begin = NULL;
     for (uint64_t i = 0; i < tensors; i++) {
@@ -298,8 +298,8 @@ void mgpu_read_gguf(TensorFile *file, const TensorBytes *b)
                 each = t->tensor.rank ? t->tensor.extent[t->tensor.rank - 1] : 1;
         if (p->unpack && each % p->elements)
             mgpu_broken_tensors(b->path, t->tensor.name, "its rows are no whole number of blocks; the GGUF file is damaged");
-        uint64_t room = data > (uint64_t)b->bytes ? 0 : (uint64_t)b->bytes - data, at = begin[i - first];
-        if (at > room || (uint64_t)(elements / p->elements) > (room - at) / (uint64_t)p->bytes)
+        uint64_t capacity = data > (uint64_t)b->bytes ? 0 : (uint64_t)b->bytes - data, at = begin[i - first];
+        if (at > capacity || (uint64_t)(elements / p->elements) > (capacity - at) / (uint64_t)p->bytes)
             mgpu_broken_tensors(b->path, t->tensor.name, "the file is truncated");
         t->data = b->data + data + at;
     }

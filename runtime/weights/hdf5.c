@@ -391,7 +391,7 @@ static void write_tensors(Child *c)
     }
     if (!mgpu_believes_unpacked(c->bytes->bytes, total))
         give_up(c, "it would unpack to more than 250 times its size, as damaged or hostile files do");
-    FileNotes notes = {.step = -1};
+    FileMetadata notes = {.step = -1};
     FileLayout layout = mgpu_lay_out(c->tensors, c->count, &notes);
     write_all(c, layout.header, layout.header_bytes);
     for (int k = 0; k < layout.count; k++) {

@@ -13,18 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Way { /* one way of looking up the model's names in the file */
+typedef struct Lookup { /* one way of looking up the model's names in the file */
     TensorFile *file;
     const mgpu_program *program;
     const RuleSet *set; /* NULL if no rules are applied */
     int prefix;         /* characters to remove from all names of the file */
     int kept;           /* number of the prefix's components that are kept */
-} Way;
-typedef struct Found {
+} Lookup;
+typedef struct FoundTensor {
     SavedTensor *tensor;
     char *text;
     const char *why;
-} Found; /* text: what was found or expected; the caller frees */
+} FoundTensor; /* text: what was found or expected; the caller frees */
 
 /* Returns the end of the name, with the last `kept` components before `below`. */
 static const char *name_with(const char *whole, int below, int kept)
@@ -57,22 +57,22 @@ static int common_prefix(const TensorFile *file)
     return length;
 }
 
-static const char *common(const Way *w)
+static const char *common(const Lookup *w)
 {
     return w->prefix ? w->file->tensors[0].tensor.name : "";
 }
 
 /* Finds the tensor of this name, or of this name after one of the set's prefixes. */
-static Found find_named(const Way *w, const char *name)
+static FoundTensor find_named(const Lookup *w, const char *name)
 {
     for (int i = -1; i < (w->set ? w->set->prefix_count : 0); i++) {
         char *text = mgpu_format("%.*s%s%s", w->prefix, common(w), i < 0 ? "" : w->set->prefixes[i], name);
         SavedTensor *t = mgpu_find_tensor(w->file, text);
         if (t)
-            return (Found){t, text, NULL};
+            return (FoundTensor){t, text, NULL};
         free(text);
     }
-    return (Found){NULL, mgpu_format("%.*s%s", w->prefix, common(w), name), NULL};
+    return (FoundTensor){NULL, mgpu_format("%.*s%s", w->prefix, common(w), name), NULL};
 }
 
 /* ---- patterns */
@@ -147,7 +147,7 @@ static const char *fact_of(const TensorFile *file, const char *key)
 }
 
 /* Returns the number of heads or channels, or 0. */
-static int64_t number_of(const Way *w, const TensorSource *s)
+static int64_t number_of(const Lookup *w, const TensorSource *s)
 {
     const char *said = fact_of(w->file, s->name);
     char *end;
@@ -157,7 +157,7 @@ static int64_t number_of(const Way *w, const TensorSource *s)
 }
 
 /* Makes the tensor of a source. If its operands exist but do not fit, the tensor is NULL and `why` is set. */
-static Found make(const Way *w, const TensorSource *s, const Capture *captured, const mgpu_tensor *wanted)
+static FoundTensor make(const Lookup *w, const TensorSource *s, const Capture *captured, const mgpu_tensor *wanted)
 {
     static const char *const WHY[] = {[SOURCE_TRANSPOSE] = "transpose takes an order of all axes",
                                       [SOURCE_CONCAT] = "its tensors do not fit beside each other",
@@ -170,7 +170,7 @@ static Found make(const Way *w, const TensorSource *s, const Capture *captured, 
     static const char *const WORD[] = {"", "transpose", "concat", "reshape", "unpair", "chw", "sum", "gru", ""};
     if (s->kind == SOURCE_NAME) {
         char *name = mgpu_filled(s->name, captured);
-        Found f = find_named(w, name);
+        FoundTensor f = find_named(w, name);
         free(name);
         return f;
     }
@@ -180,7 +180,7 @@ static Found make(const Way *w, const TensorSource *s, const Capture *captured, 
     int count = 0;
     bool all = true;
     for (const TensorSource *k = s->first; k; k = k->next) {
-        Found f = make(w, k, captured, wanted);
+        FoundTensor f = make(w, k, captured, wanted);
         char *longer = mgpu_format("%s%s%s", inner ? inner : "", inner ? ", " : "", f.text);
         free(f.text);
         free(inner);
@@ -218,10 +218,10 @@ static Found make(const Way *w, const TensorSource *s, const Capture *captured, 
         break;
     }
     if (count == 1 && made && made == of[0]) /* nothing to do, such as transposing a bias */
-        return (Found){made, inner, NULL};
+        return (FoundTensor){made, inner, NULL};
     text = s->kind == SOURCE_SPLIT ? mgpu_format("%s", inner) : mgpu_format("%s(%s)", WORD[s->kind], inner);
     free(inner);
-    return (Found){made, text, made ? NULL : all ? WHY[s->kind] : why};
+    return (FoundTensor){made, text, made ? NULL : all ? WHY[s->kind] : why};
 }
 
 static const mgpu_tensor *variable_named(const mgpu_program *program, const char *name)
@@ -234,10 +234,10 @@ static const mgpu_tensor *variable_named(const mgpu_program *program, const char
 
 /* Takes one target of `split`: the model's tensors get their rows in order. `before` is the length of the prefix of the model's
  * names that the rule's names do not have. */
-static Found split(const Way *w, const TensorRule *r, int target, const Capture *captured, const char *whole, int before,
+static FoundTensor split(const Lookup *w, const TensorRule *r, int target, const Capture *captured, const char *whole, int before,
                    const mgpu_tensor *wanted)
 {
-    Found f = make(w, r->source, captured, wanted);
+    FoundTensor f = make(w, r->source, captured, wanted);
     if (!f.tensor)
         return f;
     int64_t begin = 0, end = 0, rows = 0;
@@ -265,14 +265,14 @@ static Found split(const Way *w, const TensorRule *r, int target, const Capture 
 
 /* Applies the rules to `name`, the part of the whole name that they see. Prefers the first rule that makes the wanted shape, then
  * the first whose tensors exist. */
-static bool by_rules(const Way *w, const char *whole, const char *name, const mgpu_tensor *wanted, Found *first)
+static bool by_rules(const Lookup *w, const char *whole, const char *name, const mgpu_tensor *wanted, FoundTensor *first)
 {
     for (const TensorRule *r = w->set->rules; r; r = r->next)
         for (int i = 0; i < r->count; i++) {
             Capture captured[MGPU_MOST_STARS] = {{0}};
             if (!mgpu_fits_pattern(r->target[i], name, captured))
                 continue;
-            Found f = r->count > 1 ? split(w, r, i, captured, whole, (int)(name - whole), wanted)
+            FoundTensor f = r->count > 1 ? split(w, r, i, captured, whole, (int)(name - whole), wanted)
                                    : make(w, r->source, captured, wanted);
             bool fits = f.tensor && mgpu_same_shape(&f.tensor->tensor, wanted);
             bool better = fits || (!first->tensor && (f.tensor || (f.why && !first->why) || !first->text));
@@ -284,10 +284,10 @@ static bool by_rules(const Way *w, const char *whole, const char *name, const mg
     return first->tensor != NULL;
 }
 
-static Found find_one(const Way *w, const char *whole, int below, const mgpu_tensor *wanted)
+static FoundTensor find_one(const Lookup *w, const char *whole, int below, const mgpu_tensor *wanted)
 {
     const char *name = name_with(whole, below, w->kept);
-    Found first = {0};
+    FoundTensor first = {0};
     for (int i = -1; w->set && i < w->set->prefix_count; i++) {
         size_t length = i < 0 ? 0 : strlen(w->set->prefixes[i]);
         bool begins = i < 0 || strncmp(name, w->set->prefixes[i], length) == 0;
@@ -298,7 +298,7 @@ static Found find_one(const Way *w, const char *whole, int below, const mgpu_ten
         size_t length = i < 0 ? 0 : strlen(w->set->prefixes[i]);
         if (i >= 0 && strncmp(name, w->set->prefixes[i], length) != 0)
             continue;
-        Found f = find_named(w, name + length);
+        FoundTensor f = find_named(w, name + length);
         bool better = f.tensor || !first.text;
         free(better ? first.text : f.text);
         first = better ? f : first;
@@ -315,13 +315,13 @@ static void close_found(Match *m, const TensorView *v)
 }
 
 /* Returns how many tensors are found with the model's shapes. */
-static int find_all(const Way *w, const TensorView *v, Match *m)
+static int find_all(const Lookup *w, const TensorView *v, Match *m)
 {
     int fitting = 0;
     m->found = 0;
     for (int i = 0; i < v->count; i++) {
         const mgpu_tensor *wanted = &w->program->variables[v->variable[i]].tensor;
-        Found f = find_one(w, v->name[i], v->below[i], wanted);
+        FoundTensor f = find_one(w, v->name[i], v->below[i], wanted);
         m->tensor[i] = f.tensor;
         m->name[i] = f.text;
         m->why[i] = f.why;
@@ -352,7 +352,7 @@ static bool has_shape(const Condition *c, const mgpu_tensor *t)
     return fits;
 }
 
-static bool holds(const Way *w, const Condition *c)
+static bool holds(const Lookup *w, const Condition *c)
 {
     Capture captured[MGPU_MOST_STARS];
     const char *fact = c->text ? fact_of(w->file, c->name) : NULL;
@@ -363,7 +363,7 @@ static bool holds(const Way *w, const Condition *c)
     }
     if (c->text || any)
         return any;
-    Found f = find_named(w, c->name);
+    FoundTensor f = find_named(w, c->name);
     free(f.text);
     return f.tensor && has_shape(c, &f.tensor->tensor);
 }
@@ -372,7 +372,7 @@ bool mgpu_rules_are_for(const RuleSet *set, const TensorFile *file)
 {
     bool any = !set->conditions;
     for (int prefix = 0; !any; prefix = common_prefix(file)) {
-        Way w = {.file = (TensorFile *)(uintptr_t)file, .set = set, .prefix = prefix};
+        Lookup w = {.file = (TensorFile *)(uintptr_t)file, .set = set, .prefix = prefix};
         for (const Condition *c = set->conditions; c && !any; c = c->next)
             any = holds(&w, c);
         if (prefix == common_prefix(file))
@@ -382,7 +382,7 @@ bool mgpu_rules_are_for(const RuleSet *set, const TensorFile *file)
 }
 
 /* ---- */
-static void try_set(Match *best, int *fitting, Way way, const TensorView *v, int deepest)
+static void try_set(Match *best, int *fitting, Lookup way, const TensorView *v, int deepest)
 {
     int common = common_prefix(way.file);
     for (way.prefix = 0; *fitting < v->count; way.prefix = common) {
@@ -412,13 +412,13 @@ Match mgpu_new_match(const TensorView *v)
 }
 
 /* Forgets a set that finds the same tensors as names alone, such as nanoGPT's rules for a file with the model's names. */
-static void forget_idle_set(Match *m, Way way, const TensorView *v, int deepest)
+static void forget_idle_set(Match *m, Lookup way, const TensorView *v, int deepest)
 {
     Match plain = mgpu_new_match(v);
     int fitting = -1;
     way.set = NULL;
     try_set(&plain, &fitting, way, v, deepest);
-    bool same = !m->set->said;
+    bool same = !m->set->remark;
     for (int i = 0; i < v->count; i++)
         same = same && plain.tensor[i] == m->tensor[i];
     m->set = same ? NULL : m->set;
@@ -433,7 +433,7 @@ void mgpu_match(Match *m, const mgpu_program *program, TensorFile *file, const T
         deepest = depth > deepest ? depth : deepest;
     }
     *m = mgpu_new_match(v);
-    Way way = {.file = file, .program = program};
+    Lookup way = {.file = file, .program = program};
     if (rules && strcmp(rules, "none") != 0) {
         way.set = mgpu_rules(file, rules);
         try_set(m, &fitting, way, v, deepest);

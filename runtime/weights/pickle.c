@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum { CHUNK = 1 << 16, LONGEST = 1 << 26 /* bytes of a pickle: names of a million tensors */ };
-struct PickleRoom {
-    struct PickleRoom *next;
+struct PickleMemory {
+    struct PickleMemory *next;
     size_t used, bytes;
     _Alignas(16) uint8_t memory[];
 };
-typedef struct Machine {
+typedef struct PickleMachine {
     Pickle *pickle;
     const uint8_t *begin, *at, *end;
     int64_t steps;
@@ -23,10 +23,10 @@ typedef struct Machine {
     int64_t *marks;
     int64_t mark_count;
     Pickled **memo;
-    int64_t memo_room, memo_next;
-} Machine;
+    int64_t memo_capacity, memo_next;
+} PickleMachine;
 
-static _Noreturn void damaged(const Machine *m, const char *what)
+static _Noreturn void damaged(const PickleMachine *m, const char *what)
 {
     mgpu_fail(MGPU_BAD_INPUT, "%s: %s; the file is damaged, or no file of torch.save", m->pickle->path, what);
 }
@@ -35,23 +35,23 @@ static _Noreturn void damaged(const Machine *m, const char *what)
 void *mgpu_pickle_memory(Pickle *p, size_t bytes)
 {
     bytes = (bytes + 15) & ~(size_t)15;
-    if (!p->room || p->room->bytes - p->room->used < bytes) {
-        size_t room = bytes > CHUNK ? bytes : CHUNK;
-        struct PickleRoom *more = mgpu_allocate(1, sizeof *more + room);
-        *more = (struct PickleRoom){p->room, 0, room};
-        p->room = more;
+    if (!p->memory || p->memory->bytes - p->memory->used < bytes) {
+        size_t capacity = bytes > CHUNK ? bytes : CHUNK;
+        struct PickleMemory *more = mgpu_allocate(1, sizeof *more + capacity);
+        *more = (struct PickleMemory){p->memory, 0, capacity};
+        p->memory = more;
     }
-    p->room->used += bytes;
-    return p->room->memory + p->room->used - bytes;
+    p->memory->used += bytes;
+    return p->memory->memory + p->memory->used - bytes;
 }
 
 void mgpu_free_pickled(Pickle *p)
 {
-    for (struct PickleRoom *r = p->room, *next; r; r = next) {
+    for (struct PickleMemory *r = p->memory, *next; r; r = next) {
         next = r->next;
         free(r);
     }
-    p->room = NULL;
+    p->memory = NULL;
 }
 
 Pickled *mgpu_new_pickled(Pickle *p, PickledKind kind)
@@ -74,7 +74,7 @@ const Pickled *mgpu_pickled_member(const Pickled *dict, const char *key)
     return NULL;
 }
 
-static Pickled *text_value(Machine *m, PickledKind kind, const uint8_t *begin, int64_t length)
+static Pickled *text_value(PickleMachine *m, PickledKind kind, const uint8_t *begin, int64_t length)
 {
     Pickled *v = mgpu_new_pickled(m->pickle, kind);
     char *text = mgpu_pickle_memory(m->pickle, (size_t)length + 1);
@@ -84,64 +84,64 @@ static Pickled *text_value(Machine *m, PickledKind kind, const uint8_t *begin, i
     return v;
 }
 
-static Pickled *whole_value(Machine *m, PickledKind kind, int64_t whole)
+static Pickled *whole_value(PickleMachine *m, PickledKind kind, int64_t whole)
 {
     Pickled *v = mgpu_new_pickled(m->pickle, kind);
     v->whole = whole;
     return v;
 }
 
-static void append(Machine *m, Pickled *list, Pickled *item)
+static void append(PickleMachine *m, Pickled *list, Pickled *item)
 {
-    if (list->length == list->room) {
-        int64_t room = list->room ? 2 * list->room : 4;
-        Pickled **items = mgpu_pickle_memory(m->pickle, (size_t)room * sizeof *items);
+    if (list->length == list->capacity) {
+        int64_t capacity = list->capacity ? 2 * list->capacity : 4;
+        Pickled **items = mgpu_pickle_memory(m->pickle, (size_t)capacity * sizeof *items);
         if (list->length)
             memcpy(items, list->items, (size_t)list->length * sizeof *items);
         list->items = items;
-        list->room = room;
+        list->capacity = capacity;
     }
     list->items[list->length++] = item;
 }
 
 /* ---- the stack */
-static void push(Machine *m, Pickled *v)
+static void push(PickleMachine *m, Pickled *v)
 {
     MGPU_PUSH(m->stack, m->height, v);
 }
 
-static int64_t floor_of(const Machine *m)
+static int64_t floor_of(const PickleMachine *m)
 {
     return m->mark_count ? m->marks[m->mark_count - 1] : 0;
 }
 
-static Pickled *top(Machine *m)
+static Pickled *top(PickleMachine *m)
 {
     if (m->height <= floor_of(m))
         damaged(m, "its pickle takes more than there is");
     return m->stack[m->height - 1];
 }
 
-static Pickled *pop(Machine *m)
+static Pickled *pop(PickleMachine *m)
 {
     Pickled *v = top(m);
     m->height--;
     return v;
 }
 
-static void mark(Machine *m)
+static void push_mark(PickleMachine *m)
 {
     MGPU_PUSH(m->marks, m->mark_count, m->height);
 }
 
-static int64_t pop_mark(Machine *m)
+static int64_t pop_mark(PickleMachine *m)
 {
     if (!m->mark_count)
         damaged(m, "its pickle takes more than there is");
     return m->marks[--m->mark_count];
 }
 
-static Pickled *list_of(Machine *m, PickledKind kind, int64_t begin)
+static Pickled *list_of(PickleMachine *m, PickledKind kind, int64_t begin)
 {
     if (begin < floor_of(m) || m->height < begin || (kind == PICKLED_DICT && (m->height - begin) % 2))
         damaged(m, "its pickle takes more than there is");
@@ -153,7 +153,7 @@ static Pickled *list_of(Machine *m, PickledKind kind, int64_t begin)
 }
 
 /* Moves what is on the stack from `begin` on into the list or dictionary below it. */
-static void add_items(Machine *m, PickledKind kind, int64_t begin)
+static void add_items(PickleMachine *m, PickledKind kind, int64_t begin)
 {
     int64_t count = m->height - begin;
     if (begin < floor_of(m) + 1 || count < 0 || (kind == PICKLED_DICT && count % 2))
@@ -165,7 +165,7 @@ static void add_items(Machine *m, PickledKind kind, int64_t begin)
 }
 
 /* ---- data in the pickle */
-static const uint8_t *take(Machine *m, uint64_t bytes)
+static const uint8_t *take(PickleMachine *m, uint64_t bytes)
 {
     if (bytes > (uint64_t)(m->end - m->at))
         damaged(m, "its pickle is truncated");
@@ -175,7 +175,7 @@ static const uint8_t *take(Machine *m, uint64_t bytes)
     return m->at - bytes;
 }
 
-static uint64_t number(Machine *m, int bytes)
+static uint64_t number(PickleMachine *m, int bytes)
 {
     const uint8_t *p = take(m, (uint64_t)bytes);
     uint64_t value = 0;
@@ -184,14 +184,14 @@ static uint64_t number(Machine *m, int bytes)
     return value;
 }
 
-static Pickled *line_of(Machine *m, PickledKind kind)
+static Pickled *line_of(PickleMachine *m, PickledKind kind)
 {
     const uint8_t *begin = m->at, *end = memchr(m->at, '\n', (size_t)(m->end - m->at));
     take(m, end ? (uint64_t)(end + 1 - begin) : UINT64_MAX);
     return text_value(m, kind, begin, end - begin);
 }
 
-static Pickled *sized(Machine *m, PickledKind kind, int length_bytes)
+static Pickled *sized(PickleMachine *m, PickledKind kind, int length_bytes)
 {
     uint64_t length = number(m, length_bytes);
     const uint8_t *begin = take(m, length);
@@ -199,7 +199,7 @@ static Pickled *sized(Machine *m, PickledKind kind, int length_bytes)
 }
 
 /* Reads a little-endian two's complement number of any length. One of more than 64 bits stays bytes. */
-static Pickled *long_value(Machine *m, int length_bytes)
+static Pickled *long_value(PickleMachine *m, int length_bytes)
 {
     Pickled *v = sized(m, PICKLED_BYTES, length_bytes);
     if (v->length > 8)
@@ -210,7 +210,7 @@ static Pickled *long_value(Machine *m, int length_bytes)
     return whole_value(m, PICKLED_WHOLE, (int64_t)bits);
 }
 
-static Pickled *real_value(Machine *m)
+static Pickled *real_value(PickleMachine *m)
 {
     const uint8_t *p = take(m, 8);
     uint64_t bits = 0;
@@ -222,14 +222,14 @@ static Pickled *real_value(Machine *m)
 }
 
 /* Reads protocol 0: "12", "12L", and "00" and "01" for False and True. */
-static Pickled *digits_value(Machine *m)
+static Pickled *digits_value(PickleMachine *m)
 {
     Pickled *v = line_of(m, PICKLED_TEXT);
     bool boolean = strcmp(v->text, "00") == 0 || strcmp(v->text, "01") == 0;
     return whole_value(m, boolean ? PICKLED_BOOL : PICKLED_WHOLE, strtoll(v->text, NULL, 10));
 }
 
-static Pickled *name_value(Machine *m, const Pickled *module, const Pickled *name)
+static Pickled *name_value(PickleMachine *m, const Pickled *module, const Pickled *name)
 {
     if (module->kind != PICKLED_TEXT || name->kind != PICKLED_TEXT)
         damaged(m, "its pickle names something by what is no text");
@@ -240,35 +240,35 @@ static Pickled *name_value(Machine *m, const Pickled *module, const Pickled *nam
 }
 
 /* ---- the memo: numbered values */
-static void put(Machine *m, uint64_t i)
+static void put(PickleMachine *m, uint64_t i)
 {
     if (i > (uint64_t)m->steps) /* each instruction adds at most one number */
         damaged(m, "its pickle numbers its values beyond its length");
-    if ((int64_t)i >= m->memo_room) {
-        int64_t room = 2 * (int64_t)i + 64;
-        m->memo = mgpu_resize(m->memo, (size_t)room * sizeof *m->memo);
-        memset(m->memo + m->memo_room, 0, (size_t)(room - m->memo_room) * sizeof *m->memo);
-        m->memo_room = room;
+    if ((int64_t)i >= m->memo_capacity) {
+        int64_t capacity = 2 * (int64_t)i + 64;
+        m->memo = mgpu_resize(m->memo, (size_t)capacity * sizeof *m->memo);
+        memset(m->memo + m->memo_capacity, 0, (size_t)(capacity - m->memo_capacity) * sizeof *m->memo);
+        m->memo_capacity = capacity;
     }
     m->memo[i] = top(m);
     m->memo_next = (int64_t)i + 1 > m->memo_next ? (int64_t)i + 1 : m->memo_next;
 }
 
-static Pickled *get(Machine *m, uint64_t i)
+static Pickled *get(PickleMachine *m, uint64_t i)
 {
-    if (i >= (uint64_t)m->memo_room || !m->memo[i])
+    if (i >= (uint64_t)m->memo_capacity || !m->memo[i])
         damaged(m, "its pickle uses a value that it did not make");
     return m->memo[i];
 }
 
-static uint64_t line_number(Machine *m)
+static uint64_t line_number(PickleMachine *m)
 {
     Pickled *v = line_of(m, PICKLED_TEXT);
     return strtoull(v->text, NULL, 10);
 }
 
 /* ---- calls */
-static Pickled *call(Machine *m, const Pickled *function, const Pickled *arguments)
+static Pickled *call(PickleMachine *m, const Pickled *function, const Pickled *arguments)
 {
     if (function->kind != PICKLED_NAME)
         damaged(m, "its pickle calls what has no name");
@@ -282,7 +282,7 @@ static Pickled *call(Machine *m, const Pickled *function, const Pickled *argumen
     return v;
 }
 
-static Pickled *persistent(Machine *m, const Pickled *id)
+static Pickled *persistent(PickleMachine *m, const Pickled *id)
 {
     Pickled *v = m->pickle->persistent ? m->pickle->persistent(m->pickle, id) : NULL;
     if (!v)
@@ -291,7 +291,7 @@ static Pickled *persistent(Machine *m, const Pickled *id)
 }
 
 /* Returns the value of an instruction that pushes one value from the pickle, or NULL for other instructions. */
-static Pickled *constant(Machine *m, uint8_t code)
+static Pickled *constant(PickleMachine *m, uint8_t code)
 {
     switch (code) {
     case 'N':
@@ -357,19 +357,19 @@ static Pickled *constant(Machine *m, uint8_t code)
     }
 }
 
-static void global(Machine *m)
+static void global(PickleMachine *m)
 {
     Pickled *module = line_of(m, PICKLED_TEXT), *name = line_of(m, PICKLED_TEXT);
     push(m, name_value(m, module, name));
 }
 
-static void stack_global(Machine *m)
+static void stack_global(PickleMachine *m)
 {
     Pickled *name = pop(m), *module = pop(m);
     push(m, name_value(m, module, name));
 }
 
-static void reduce(Machine *m, bool keywords)
+static void reduce(PickleMachine *m, bool keywords)
 {
     if (keywords)
         pop(m);
@@ -378,14 +378,14 @@ static void reduce(Machine *m, bool keywords)
 }
 
 /* Sets the state of an object. It is dropped, since hooks do not use it. */
-static void build(Machine *m)
+static void build(PickleMachine *m)
 {
     pop(m);
     top(m);
 }
 
 /* Returns false at the end of the pickle. */
-static bool step(Machine *m)
+static bool step(PickleMachine *m)
 {
     uint8_t code = *take(m, 1);
     m->steps++;
@@ -404,7 +404,7 @@ static bool step(Machine *m)
     case '.':
         return false;
     case '(':
-        mark(m);
+        push_mark(m);
         break;
     case '0':
         pop(m);
@@ -491,7 +491,7 @@ static bool step(Machine *m)
 
 Pickled *mgpu_read_pickle(Pickle *p, const uint8_t **at, const uint8_t *end)
 {
-    Machine m = {.pickle = p, .begin = *at, .at = *at, .end = end};
+    PickleMachine m = {.pickle = p, .begin = *at, .at = *at, .end = end};
     while (step(&m))
         ;
     m.mark_count = 0;

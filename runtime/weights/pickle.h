@@ -25,7 +25,7 @@ struct Pickled {
     const char *text; /* TEXT, BYTES, NAME; ends with a NUL */
     int64_t length;   /* bytes of text, or number of items */
     Pickled **items;
-    int64_t room;
+    int64_t capacity;
     void *data;
 };
 
@@ -36,7 +36,7 @@ struct Pickle { /* the caller sets path, hooks and context */
                      const Pickled *arguments);          /* returns the result of name(arguments), or NULL to refuse the call */
     Pickled *(*persistent)(Pickle *, const Pickled *id); /* returns an object stored outside of the pickle */
     void *context;
-    struct PickleRoom *room; /* owns all values */
+    struct PickleMemory *memory; /* owns all values */
 };
 /* Returns the value of the pickle at *at and moves *at past it. Reads protocols 0 to 5. Errors end the program; a refused call is
  * named. Memory and time are linear in the bytes of the pickle. */

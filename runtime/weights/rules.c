@@ -22,9 +22,9 @@ static _Noreturn void wrong(const Parser *p, const char *what)
     mgpu_fail(MGPU_BAD_INPUT, "%s:%d: %s", p->where, p->line, what);
 }
 
-static void *own(Parser *p, size_t bytes)
+static void *adopt(Parser *p, size_t bytes)
 {
-    return mgpu_own_memory(p->file, mgpu_allocate(1, bytes));
+    return mgpu_adopt_memory(p->file, mgpu_allocate(1, bytes));
 }
 
 static bool take(Parser *p, char c)
@@ -44,7 +44,7 @@ static char *word(Parser *p)
     const char *begin = p->at;
     while (*p->at && !isspace((unsigned char)*p->at) && !strchr(",()=[]", *p->at))
         p->at++;
-    return p->at > begin ? mgpu_own_memory(p->file, mgpu_format("%.*s", (int)(p->at - begin), begin)) : NULL;
+    return p->at > begin ? mgpu_adopt_memory(p->file, mgpu_format("%.*s", (int)(p->at - begin), begin)) : NULL;
 }
 
 static char *name(Parser *p, const char *what)
@@ -113,7 +113,7 @@ static TensorSource *source(Parser *p, int depth)
 {
     if (depth > DEEPEST)
         wrong(p, "too many parentheses in each other");
-    TensorSource *s = own(p, sizeof *s);
+    TensorSource *s = adopt(p, sizeof *s);
     s->name = name(p, EXPECTED);
     if (!take(p, '('))
         return s;
@@ -130,7 +130,7 @@ static TensorSource *source(Parser *p, int depth)
 /* ---- lines */
 static void read_rule(Parser *p)
 {
-    TensorRule *r = own(p, sizeof *r);
+    TensorRule *r = adopt(p, sizeof *r);
     do {
         if (r->count == MGPU_COUNT(r->target))
             wrong(p, "a line has at most 8 names of the model");
@@ -152,7 +152,7 @@ static void begin_set(Parser *p)
     RuleSet **end = &p->sets;
     while (*end)
         end = &(*end)->next;
-    p->set = *end = own(p, sizeof **end);
+    p->set = *end = adopt(p, sizeof **end);
     p->last = &p->set->rules;
 }
 
@@ -168,7 +168,7 @@ static void read_names(Parser *p)
 
 static void read_condition(Parser *p)
 {
-    Condition *c = own(p, sizeof *c);
+    Condition *c = adopt(p, sizeof *c);
     c->name = name(p, "a tensor or a note of the file is expected");
     if (take(p, '='))
         c->text = name(p, "the text of the note is expected");
@@ -228,7 +228,7 @@ static void read_use(Parser *p)
     for (int i = 0; i < used->prefix_count; i++)
         add_prefix(p, used->prefixes[i]);
     for (const TensorRule *r = used->rules; r; r = r->next) {
-        TensorRule *copy = own(p, sizeof *copy);
+        TensorRule *copy = adopt(p, sizeof *copy);
         *copy = *r;
         copy->next = NULL;
         *p->last = copy;
@@ -236,10 +236,10 @@ static void read_use(Parser *p)
     }
 }
 
-static void read_said(Parser *p)
+static void read_remark(Parser *p)
 {
     take(p, ' ');
-    p->set->said = mgpu_own_memory(p->file, mgpu_format("%s", p->at));
+    p->set->remark = mgpu_adopt_memory(p->file, mgpu_format("%s", p->at));
     p->at += strlen(p->at);
 }
 
@@ -254,7 +254,7 @@ static void read_line(Parser *p, const char *line)
         const char *word;
         void (*read)(Parser *);
     } STATEMENTS[] = {
-        {"rules", read_names}, {"if", read_condition}, {"use", read_use}, {"prefix", read_prefix}, {"say", read_said}};
+        {"rules", read_names}, {"if", read_condition}, {"use", read_use}, {"prefix", read_prefix}, {"say", read_remark}};
     p->at = line;
     take(p, ' ');
     if (take(p, 0))
@@ -283,7 +283,7 @@ static void read_line(Parser *p, const char *line)
 /* Expands the k-th alternative of all braces in the line. *count is the number of alternatives. */
 static char *chosen(Parser *p, const char *line, int length, int k, int *count)
 {
-    char *text = own(p, (size_t)length + 1), *to = text;
+    char *text = adopt(p, (size_t)length + 1), *to = text;
     *count = 0;
     for (const char *at = line; at < line + length; at++) {
         if (*at != '{') {
@@ -338,7 +338,7 @@ static char *read_text(TensorFile *file, const char *path)
     if (!f)
         mgpu_fail(MGPU_BAD_INPUT, "--rules %s: %s; the library has the sets %s", path, strerror(errno),
                   names_of(mgpu_library_rules(file)));
-    char *text = mgpu_own_memory(file, mgpu_allocate(LARGEST_TEXT + 1, 1));
+    char *text = mgpu_adopt_memory(file, mgpu_allocate(LARGEST_TEXT + 1, 1));
     size_t length = fread(text, 1, LARGEST_TEXT + 1, f);
     bool failed = ferror(f) != 0;
     fclose(f);

@@ -75,7 +75,7 @@ typedef struct RuleSet RuleSet;
 struct RuleSet {
     char *names[8], *prefixes[8];
     int name_count, prefix_count;
-    char *said; /* the remark of `say`, or NULL */
+    char *remark; /* the remark of `say`, or NULL */
     Condition *conditions;
     TensorRule *rules;
     RuleSet *next;

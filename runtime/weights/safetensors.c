@@ -15,7 +15,7 @@ static const char *const NAMES[] = {[MGPU_BOOL] = "BOOL", [MGPU_U8] = "U8", [MGP
                                     [MGPU_BF16] = "BF16", [MGPU_F32] = "F32", [MGPU_F64] = "F64"};
 
 /* ---- writing */
-static void write_header(FILE *f, const FileLayout *l, const SavedTensor *tensors, const FileNotes *notes)
+static void write_header(FILE *f, const FileLayout *l, const SavedTensor *tensors, const FileMetadata *notes)
 {
     fputs("{\"__metadata__\":{\"format\":\"pt\"", f);
     if (notes->step >= 0)
@@ -39,7 +39,7 @@ static void write_header(FILE *f, const FileLayout *l, const SavedTensor *tensor
         fputc(' ', f);
 }
 
-FileLayout mgpu_lay_out(const SavedTensor *tensors, int count, const FileNotes *notes)
+FileLayout mgpu_lay_out(const SavedTensor *tensors, int count, const FileMetadata *notes)
 {
     FileLayout l = {.tensors = tensors, .order = mgpu_allocate((size_t)count, sizeof *l.order), .at = mgpu_allocate((size_t)count + 1, sizeof *l.at)};
     for (int64_t bytes = 8; bytes >= 1; bytes /= 2)
@@ -70,21 +70,21 @@ void mgpu_close_layout(FileLayout *l)
     free(l->at);
 }
 
-void mgpu_each_tensor(const FileLayout *l, mgpu_stretch bytes, EachTensor *each, void *context)
+void mgpu_each_tensor(const FileLayout *l, mgpu_range bytes, EachTensor *each, void *context)
 {
     for (int k = 0; k < l->count; k++) {
         int64_t from = l->header_bytes + l->at[k], end = l->header_bytes + l->at[k + 1], one = mgpu_dtype_bytes(l->tensors[l->order[k]].tensor.dtype);
         from = bytes.begin > from ? bytes.begin - from : 0;
         end = (bytes.end < end ? bytes.end : end) - l->header_bytes - l->at[k];
         if (from < end)
-            each(context, l->order[k], (mgpu_stretch){from / one, end / one});
+            each(context, l->order[k], (mgpu_range){from / one, end / one});
     }
 }
 
 /* ---- reading */
-typedef struct Place { const char *name; const uint8_t *begin; int64_t bytes; } Place;
+typedef struct TensorPlace { const char *name; const uint8_t *begin; int64_t bytes; } TensorPlace;
 
-static Place read_tensor(const TensorBytes *b, SavedTensor *saved, const Json *entry, int64_t data_begin)
+static TensorPlace read_tensor(const TensorBytes *b, SavedTensor *saved, const Json *entry, int64_t data_begin)
 {
     mgpu_tensor *t = &saved->tensor;
     const Json *dtype = mgpu_json_member(entry, "dtype"), *shape = mgpu_json_member(entry, "shape");
@@ -106,29 +106,29 @@ static Place read_tensor(const TensorBytes *b, SavedTensor *saved, const Json *e
             mgpu_broken_tensors(b->path, t->name, "its shape is none; the file is damaged");
         t->extent[t->rank++] = extent;
     }
-    int64_t begin, end, room = b->bytes - data_begin;
+    int64_t begin, end, capacity = b->bytes - data_begin;
     if (!offsets || offsets->kind != JSON_LIST || !offsets->first || !mgpu_json_whole(offsets->first, &begin) ||
         !mgpu_json_whole(offsets->first->next, &end) || begin < 0 || end < begin)
         mgpu_broken_tensors(b->path, t->name, "its place in the file is none; the file is damaged");
-    if (end > room)
+    if (end > capacity)
         mgpu_broken_tensors(b->path, t->name, "the file is truncated");
     if (end - begin != bytes)
         mgpu_broken_tensors(b->path, t->name, "its shape and its number of bytes differ; the file is damaged");
     saved->data = b->data + data_begin + begin;
-    return (Place){t->name, saved->data, bytes};
+    return (TensorPlace){t->name, saved->data, bytes};
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(((const Place *)a)->name, ((const Place *)b)->name); }
+static int by_text(const void *a, const void *b) { return strcmp(((const TensorPlace *)a)->name, ((const TensorPlace *)b)->name); }
 
 static int by_place(const void *a, const void *b)
 {
-    const Place *x = a, *y = b;
+    const TensorPlace *x = a, *y = b;
     return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin)
                                 : (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
 }
 
 /* Checks that the tensors' bytes fill the file after the header without gaps and overlaps, as the format requires. */
-static void check_places(const TensorBytes *b, Place *places, int count, int64_t data_begin)
+static void check_places(const TensorBytes *b, TensorPlace *places, int count, int64_t data_begin)
 {
     const uint8_t *at = b->data + data_begin;
     qsort(places, (size_t)count, sizeof *places, by_text);
@@ -160,12 +160,12 @@ void mgpu_read_safetensors(TensorFile *file, const TensorBytes *b)
     Json *header = mgpu_json_read((const char *)b->data + 8, (size_t)length, &error);
     if (!header || header->kind != JSON_OBJECT)
         mgpu_fail(MGPU_BAD_INPUT, "%s: not a safetensors file: %s", b->path, error ? error : "its header is no JSON object");
-    mgpu_own_memory(file, header);
+    mgpu_adopt_memory(file, header);
     int64_t data_begin = (int64_t)length + 8;
-    int count = 0, room = 0;
+    int count = 0, capacity = 0;
     for (const Json *m = header->first; m; m = m->next)
-        room++;
-    Place *places = mgpu_allocate((size_t)room + 1, sizeof *places);
+        capacity++;
+    TensorPlace *places = mgpu_allocate((size_t)capacity + 1, sizeof *places);
     for (const Json *m = header->first; m; m = m->next) {
         if (strcmp(m->key, "__metadata__") != 0) {
             places[count++] = read_tensor(b, mgpu_add_tensor(file), m, data_begin);
@@ -174,7 +174,7 @@ void mgpu_read_safetensors(TensorFile *file, const TensorBytes *b)
         const Json *step = mgpu_json_member(m, "step");
         if (step && step->kind == JSON_TEXT)
             file->step = strtoll(step->text, NULL, 10);
-        file->notes = m;
+        file->metadata = m;
     }
     check_places(b, places, count, data_begin);
     free(places);

@@ -2,7 +2,7 @@
  * memory for a copy they are read from the engine.
  *
  * A process copies what only it has: the shards and the values of its own devices. A variable that all devices have is copied by
- * the process that writes it. So a sharded state is nowhere whole (parts.c). */
+ * the process that writes it. So a sharded state is nowhere whole (write_view.c). */
 #include "runtime/base/base.h"
 #include "runtime/engine/engine.h"
 #include "runtime/weights/snapshot.h"
@@ -14,8 +14,8 @@
 
 enum { LARGE_PAGE = 2 << 20, FILE_PAGE = 4096 };
 
-static mgpu_stretch whole(const mgpu_variable *v) { return (mgpu_stretch){0, mgpu_elements(&v->tensor)}; }
-static DeviceSpan own_devices(const Snapshot *s) { return mgpu_own_devices(s->processes, s->plan->devices); }
+static mgpu_range whole(const mgpu_variable *v) { return (mgpu_range){0, mgpu_elements(&v->tensor)}; }
+static DeviceSpan local_devices(const Snapshot *s) { return mgpu_local_devices(s->processes, s->plan->devices); }
 
 /* ---- which elements are copied */
 int64_t mgpu_part_bytes(const Snapshot *s, int64_t file)
@@ -24,20 +24,20 @@ int64_t mgpu_part_bytes(const Snapshot *s, int64_t file)
     return parts == 1 ? file : ((file + parts - 1) / parts + FILE_PAGE - 1) / FILE_PAGE * FILE_PAGE;
 }
 
-mgpu_stretch mgpu_part_of_file(const Snapshot *s, int64_t file, int rank)
+mgpu_range mgpu_part_of_file(const Snapshot *s, int64_t file, int rank)
 {
     int64_t part = mgpu_part_bytes(s, file);
-    return mgpu_overlap((mgpu_stretch){part * rank, part * (rank + 1)}, (mgpu_stretch){0, file});
+    return mgpu_overlap((mgpu_range){part * rank, part * (rank + 1)}, (mgpu_range){0, file});
 }
 
 typedef struct Holding { Snapshot *snapshot; const TensorView *view; } Holding;
 
-static void hold(void *context, int i, mgpu_stretch elements)
+static void hold(void *context, int i, mgpu_range elements)
 {
     Holding *h = context;
     int variable = h->view->variable[i];
     const mgpu_variable *v = &h->snapshot->program->variables[variable];
-    mgpu_stretch *held = &h->snapshot->held[variable];
+    mgpu_range *held = &h->snapshot->held[variable];
     if (v->split || mgpu_is_partial(v))
         return;
     elements = mgpu_as_declared(v) ? elements : whole(v);
@@ -47,7 +47,7 @@ static void hold(void *context, int i, mgpu_stretch elements)
 
 static void hold_view(Snapshot *s, int which)
 {
-    ViewFile f = mgpu_view_file(s->program, s->plan, which, &s->notes);
+    ViewFile f = mgpu_view_file(s->program, s->plan, which, &s->metadata);
     for (int i = 0; i < f.view.count; i++) {
         const mgpu_variable *v = &s->program->variables[f.view.variable[i]];
         if (v->split || mgpu_is_partial(v))
@@ -84,24 +84,24 @@ static int64_t aligned_bytes(const Snapshot *s, int variable) { return (bytes_of
 /* Partial sums differ from device to device. */
 static int copies_of(const Snapshot *s, int variable)
 {
-    DeviceSpan own = own_devices(s);
+    DeviceSpan own = local_devices(s);
     return mgpu_is_partial(&s->program->variables[variable]) ? own.end - own.first : 1;
 }
 
 /* The memory is kept for the next snapshot, since touching new pages costs more than the copy. */
 static void reserve(Snapshot *s)
 {
-    int64_t room = 0;
+    int64_t capacity = 0;
     for (int i = 0; i < s->program->variable_count; i++)
-        room += aligned_bytes(s, i) * copies_of(s, i);
-    if (s->data && room <= s->room)
+        capacity += aligned_bytes(s, i) * copies_of(s, i);
+    if (s->data && capacity <= s->capacity)
         return;
     free(s->data);
-    room = (room + LARGE_PAGE) / LARGE_PAGE * LARGE_PAGE;
-    s->data = aligned_alloc(LARGE_PAGE, (size_t)room);
-    s->room = s->data ? room : 0;
+    capacity = (capacity + LARGE_PAGE) / LARGE_PAGE * LARGE_PAGE;
+    s->data = aligned_alloc(LARGE_PAGE, (size_t)capacity);
+    s->capacity = s->data ? capacity : 0;
     if (s->data)
-        (void)madvise(s->data, (size_t)room, MADV_HUGEPAGE); /* without huge pages, small ones are used */
+        (void)madvise(s->data, (size_t)capacity, MADV_HUGEPAGE); /* without huge pages, small ones are used */
 }
 
 void mgpu_prepare_snapshot(Snapshot *s)
@@ -109,14 +109,14 @@ void mgpu_prepare_snapshot(Snapshot *s)
     choose_held(s, true);
     reserve(s);
     if (s->data)
-        memset(s->data, 0, (size_t)s->room); /* makes the system provide the pages now */
+        memset(s->data, 0, (size_t)s->capacity); /* makes the system provide the pages now */
 }
 
 /* Reads elements in the order of the memory. */
-static void read_engine(const Snapshot *s, int device, int variable, mgpu_stretch elements, void *to)
+static void read_engine(const Snapshot *s, int device, int variable, mgpu_range elements, void *to)
 {
     int64_t each = mgpu_dtype_bytes(s->program->variables[variable].tensor.dtype);
-    mgpu_engine_read_part(s->engine, device, variable, (mgpu_stretch){elements.begin * each, elements.end * each}, to);
+    mgpu_engine_read_part(s->engine, device, variable, (mgpu_range){elements.begin * each, elements.end * each}, to);
 }
 
 bool mgpu_take_snapshot(Snapshot *s, const Engine *engine, bool all)
@@ -133,7 +133,7 @@ bool mgpu_take_snapshot(Snapshot *s, const Engine *engine, bool all)
     for (int i = 0; i < s->program->variable_count; i++) {
         s->place[i] = at;
         for (int k = 0; k < copies_of(s, i); k++, at += aligned_bytes(s, i))
-            read_engine(s, own_devices(s).first + k, i, s->held[i], s->data + at);
+            read_engine(s, local_devices(s).first + k, i, s->held[i], s->data + at);
     }
     s->copied = true;
     return true;
@@ -152,13 +152,13 @@ static uint8_t *data_of(const Snapshot *s, int device, int variable, uint8_t **o
 {
     *own = NULL;
     if (s->copied)
-        return s->data + s->place[variable] + (copies_of(s, variable) > 1 ? device - own_devices(s).first : 0) * aligned_bytes(s, variable);
+        return s->data + s->place[variable] + (copies_of(s, variable) > 1 ? device - local_devices(s).first : 0) * aligned_bytes(s, variable);
     *own = mgpu_allocate((size_t)bytes_of(s, variable) + 1, 1);
     read_engine(s, device, variable, s->held[variable], *own);
     return *own;
 }
 
-void mgpu_read_snapshot(const Snapshot *s, int device, int variable, mgpu_stretch elements, void *to)
+void mgpu_read_snapshot(const Snapshot *s, int device, int variable, mgpu_range elements, void *to)
 {
     const mgpu_variable *v = &s->program->variables[variable];
     int64_t each = mgpu_dtype_bytes(v->tensor.dtype);
@@ -195,7 +195,7 @@ static int find_bad(const Snapshot *s)
         const mgpu_variable *v = &s->program->variables[i];
         if ((v->kind != MGPU_WEIGHT && v->kind != MGPU_STATE) || !mgpu_dtype_is_float(v->tensor.dtype) || !bytes_of(s, i))
             continue;
-        uint8_t *own, *data = data_of(s, own_devices(s).first, i, &own);
+        uint8_t *own, *data = data_of(s, local_devices(s).first, i, &own);
         bool bad = has_bad(data, v->tensor.dtype, s->held[i].end - s->held[i].begin);
         free(own);
         if (bad)

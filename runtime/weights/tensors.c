@@ -16,18 +16,18 @@ _Noreturn void mgpu_broken_tensors(const char *path, const char *name, const cha
     mgpu_fail(MGPU_BAD_INPUT, "%s: %s%s%s%s", path, name ? "tensor '" : "", name ? name : "", name ? "': " : "", what);
 }
 
-void *mgpu_own_memory(TensorFile *file, void *memory)
+void *mgpu_adopt_memory(TensorFile *file, void *memory)
 {
     if ((file->owned_count & (file->owned_count - 1)) == 0) /* the capacity is the next power of two */
         file->owned = mgpu_resize(file->owned, (size_t)(file->owned_count ? 2 * file->owned_count : 1) * sizeof *file->owned);
     return file->owned[file->owned_count++] = memory;
 }
 
-const char *mgpu_own_text(TensorFile *file, const char *begin, int64_t length)
+const char *mgpu_file_copy_text(TensorFile *file, const char *begin, int64_t length)
 {
     char *text = mgpu_allocate((size_t)length + 1, 1);
     memcpy(text, begin, (size_t)length);
-    return mgpu_own_memory(file, text);
+    return mgpu_adopt_memory(file, text);
 }
 
 SavedTensor *mgpu_add_tensor(TensorFile *file)
@@ -39,18 +39,18 @@ SavedTensor *mgpu_add_tensor(TensorFile *file)
     return t;
 }
 
-int64_t mgpu_checked_bytes(const char *path, const mgpu_tensor *t, int64_t room)
+int64_t mgpu_checked_bytes(const char *path, const mgpu_tensor *t, int64_t capacity)
 {
     int64_t bytes = mgpu_dtype_bytes(t->dtype);
     for (int i = 0; i < t->rank; i++)
         if (t->extent[i] < 0 || __builtin_mul_overflow(bytes, t->extent[i], &bytes))
             mgpu_broken_tensors(path, t->name, "its shape is none; the file is damaged");
-    if (bytes > room)
+    if (bytes > capacity)
         mgpu_broken_tensors(path, t->name, "the file is truncated");
     return bytes;
 }
 
-void mgpu_read_elements(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
+void mgpu_read_elements(const SavedTensor *t, mgpu_range elements, uint8_t *to)
 {
     int64_t bytes = mgpu_dtype_bytes(t->tensor.dtype);
     if (t->read)
@@ -77,20 +77,20 @@ TensorBytes mgpu_map_open(TensorFile *file, const char *path, int f)
     void *map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, f, 0);
     if (map == MAP_FAILED)
         mgpu_fail(MGPU_MACHINE_FAILED, "%s cannot be read: %s", path, strerror(errno));
-    size_t room = (size_t)file->map_count + 1;
-    file->maps = mgpu_resize(file->maps, room * sizeof *file->maps);
-    file->map_bytes = mgpu_resize(file->map_bytes, room * sizeof *file->map_bytes);
+    size_t capacity = (size_t)file->map_count + 1;
+    file->maps = mgpu_resize(file->maps, capacity * sizeof *file->maps);
+    file->map_bytes = mgpu_resize(file->map_bytes, capacity * sizeof *file->map_bytes);
     file->maps[file->map_count] = map;
     file->map_bytes[file->map_count++] = (size_t)status.st_size;
     return (TensorBytes){path, map, status.st_size};
 }
 
-TensorBytes mgpu_map_beside(TensorFile *file, const char *path, const char *name)
+TensorBytes mgpu_map_in_folder_of(TensorFile *file, const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/');
     if (strchr(name, '/') || !*name || name[0] == '.')
         mgpu_fail(MGPU_BAD_INPUT, "%s: it names the file '%s'; the files of an index are beside it", path, name);
-    char *beside = mgpu_own_memory(file, mgpu_format("%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, name));
+    char *beside = mgpu_adopt_memory(file, mgpu_format("%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, name));
     int f = open(beside, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f < 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s: %s, which %s names", beside, strerror(errno), path);

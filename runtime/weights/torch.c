@@ -19,11 +19,11 @@ typedef struct Storage {
     int64_t elements;
     const uint8_t *data; /* NULL before it is read */
 } Storage;
-typedef struct View { /* a tensor; offset and strides are in elements */
+typedef struct StorageView { /* a tensor; offset and strides are in elements */
     Storage *storage;
     int64_t offset, extent[MGPU_MAX_RANK], stride[MGPU_MAX_RANK];
     int rank;
-} View;
+} StorageView;
 enum { STORAGE, TENSOR }; /* `whole` of a PICKLED_OWN value: its type */
 typedef struct Torch {
     TensorFile *file;
@@ -100,7 +100,7 @@ static void read_storage(Torch *t, Storage *s)
         mgpu_fail(MGPU_BAD_INPUT, "%s: it lacks '%s', which its tensors are in; the file is damaged", t->bytes->path, name);
     s->data = mgpu_member_bytes(t->archive, member, &bytes, &owned);
     if (owned)
-        mgpu_own_memory(t->file, owned);
+        mgpu_adopt_memory(t->file, owned);
     if (s->elements > bytes / mgpu_dtype_bytes(s->dtype))
         mgpu_fail(MGPU_BAD_INPUT, "%s: '%s' is shorter than its tensors; the file is damaged", t->bytes->path, name);
     free(name);
@@ -121,7 +121,7 @@ static bool whole_numbers(const Pickled *list, int64_t *to, int *count)
 }
 
 /* True if the last element of the view is in the storage. */
-static bool is_inside(const View *v)
+static bool is_inside(const StorageView *v)
 {
     int64_t last = v->offset;
     for (int i = 0; i < v->rank; i++) {
@@ -138,7 +138,7 @@ static bool is_inside(const View *v)
 static Pickled *rebuild_tensor(Pickle *p, const Pickled *arguments)
 {
     const Pickled *storage = mgpu_pickled_item(arguments, 0), *offset = mgpu_pickled_item(arguments, 1);
-    View *view = mgpu_pickle_memory(p, sizeof *view);
+    StorageView *view = mgpu_pickle_memory(p, sizeof *view);
     int strides = -1;
     bool right = storage && storage->kind == PICKLED_OWN && storage->whole == STORAGE && offset &&
                  offset->kind == PICKLED_WHOLE && offset->whole >= 0 &&
@@ -171,7 +171,7 @@ static Pickled *new_dict(Pickle *p, const Pickled *arguments)
     if (!pairs || pairs->kind != PICKLED_LIST)
         return v;
     v->items = mgpu_pickle_memory(p, (size_t)(2 * pairs->length + 1) * sizeof *v->items);
-    v->room = 2 * pairs->length;
+    v->capacity = 2 * pairs->length;
     for (int64_t i = 0; i < pairs->length; i++) {
         const Pickled *pair = pairs->items[i];
         if (pair->kind != PICKLED_LIST || pair->length != 2)
@@ -232,7 +232,7 @@ static bool is_tensor(const Pickled *v)
     return v->kind == PICKLED_OWN && v->whole == TENSOR;
 }
 
-static void read_strided(const SavedTensor *t, mgpu_stretch elements, uint8_t *to)
+static void read_strided(const SavedTensor *t, mgpu_range elements, uint8_t *to)
 {
     int64_t bytes = mgpu_dtype_bytes(t->tensor.dtype);
     Strided s = {.rank = t->tensor.rank};
@@ -245,12 +245,12 @@ static void read_strided(const SavedTensor *t, mgpu_stretch elements, uint8_t *t
     }
 }
 
-static void add_view(Torch *t, const View *v, const char *name)
+static void add_view(Torch *t, const StorageView *v, const char *name)
 {
     SavedTensor *s = mgpu_add_tensor(t->file);
     int64_t step = 1;
     bool row_major = true;
-    s->tensor = (mgpu_tensor){mgpu_own_text(t->file, name, (int64_t)strlen(name)), v->storage->dtype, v->rank, {0}};
+    s->tensor = (mgpu_tensor){mgpu_file_copy_text(t->file, name, (int64_t)strlen(name)), v->storage->dtype, v->rank, {0}};
     memcpy(s->tensor.extent, v->extent, sizeof v->extent);
     memcpy(s->stride, v->stride, sizeof v->stride);
     mgpu_checked_bytes(t->bytes->path, &s->tensor, INT64_MAX);

@@ -18,7 +18,7 @@ bool mgpu_as_declared(const mgpu_variable *v)
 
 /* order[k] is the declared axis that is k-th in memory. `declared` points to the first of the elements, `memory` to the whole
  * tensor. */
-void mgpu_reorder(const mgpu_variable *v, mgpu_stretch elements, uint8_t *declared, uint8_t *memory, bool save)
+void mgpu_reorder(const mgpu_variable *v, mgpu_range elements, uint8_t *declared, uint8_t *memory, bool save)
 {
     const mgpu_tensor *t = &v->tensor;
     int64_t bytes = mgpu_dtype_bytes(t->dtype), step = bytes;
@@ -41,11 +41,11 @@ void mgpu_reorder(const mgpu_variable *v, mgpu_stretch elements, uint8_t *declar
 
 bool mgpu_is_partial(const mgpu_variable *v) { return v->kind == MGPU_ACCUMULATOR && v->partial; }
 
-TensorView mgpu_new_view(int room)
+TensorView mgpu_new_view(int capacity)
 {
-    return (TensorView){.name = mgpu_allocate((size_t)room, sizeof(char *)),
-                        .variable = mgpu_allocate((size_t)room, sizeof(int)),
-                        .below = mgpu_allocate((size_t)room, sizeof(int))};
+    return (TensorView){.name = mgpu_allocate((size_t)capacity, sizeof(char *)),
+                        .variable = mgpu_allocate((size_t)capacity, sizeof(int)),
+                        .below = mgpu_allocate((size_t)capacity, sizeof(int))};
 }
 
 void mgpu_close_view(TensorView *v)
@@ -113,7 +113,7 @@ TensorView mgpu_view_of(const mgpu_program *program, const mgpu_plan *plan, int 
 }
 
 /* ---- as a file */
-ViewFile mgpu_view_file(const mgpu_program *program, const mgpu_plan *plan, int which, const FileNotes *notes)
+ViewFile mgpu_view_file(const mgpu_program *program, const mgpu_plan *plan, int which, const FileMetadata *notes)
 {
     ViewFile f = {.view = mgpu_view_of(program, plan, which)};
     f.tensors = mgpu_allocate((size_t)f.view.count, sizeof *f.tensors);
@@ -121,7 +121,7 @@ ViewFile mgpu_view_file(const mgpu_program *program, const mgpu_plan *plan, int 
         f.tensors[i].tensor = program->variables[f.view.variable[i]].tensor;
         f.tensors[i].tensor.name = f.view.name[i];
     }
-    f.layout = mgpu_lay_out(f.tensors, f.view.count, &(FileNotes){notes->step, which == MGPU_OPTIMIZER_VIEW ? NULL : notes->categories});
+    f.layout = mgpu_lay_out(f.tensors, f.view.count, &(FileMetadata){notes->step, which == MGPU_OPTIMIZER_VIEW ? NULL : notes->categories});
     return f;
 }
 

@@ -3,7 +3,7 @@
  * Partial sums are written to device 0 and zeros to the others, so that a run can continue on another number of devices. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
-#include "runtime/base/near.h"
+#include "runtime/base/spelling.h"
 #include "runtime/engine/engine.h"
 #include "runtime/weights/rules.h"
 #include "runtime/weights/view.h"
@@ -16,7 +16,7 @@ void mgpu_place_variable(const mgpu_program *program, const mgpu_plan *plan, Eng
                          const SavedTensor *saved)
 {
     const mgpu_variable *v = &program->variables[variable];
-    mgpu_stretch part = mgpu_engine_held(engine, variable);
+    mgpu_range part = mgpu_engine_held(engine, variable);
     int64_t count = part.end - part.begin, each = mgpu_dtype_bytes(v->tensor.dtype), its = mgpu_dtype_bytes(saved->tensor.dtype);
     uint8_t *aligned = mgpu_allocate((size_t)(count * its) + 1, 1), *memory = mgpu_allocate((size_t)(count * each) + 1, 1);
     mgpu_read_elements(saved, part, aligned);
@@ -225,7 +225,7 @@ static char *cure_of_missing(const TensorView *view, const bool *there)
 
 static void say_rules(const WeightSource *source, const Match *match)
 {
-    const char *said = match->set ? match->set->said : NULL;
+    const char *said = match->set ? match->set->remark : NULL;
     if (match->set && !source->rules)
         mgpu_print("%s: by the rules '%s' of the library for names and shapes; --rules none takes tensors by their names alone\n",
                source->file->path, match->set->names[0]);
@@ -268,8 +268,8 @@ static int show(const mgpu_program *program, const WeightSource *source, const T
     open_list(&unused);
     list_unused(program, source->file, !whole, match, view->count, &unused);
     close_list(&unused);
-    if (match->set && match->set->said)
-        printf("%s\n", match->set->said);
+    if (match->set && match->set->remark)
+        printf("%s\n", match->set->remark);
     if (whole && lacks && lacks < view->count)
         cure = cure_of_missing(view, fit);
     printf("%d of %d tensors are there%s%s%s\n", view->count - lacks, view->count, unused.count ? "; not used: " : "", unused.text,

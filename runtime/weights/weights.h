@@ -10,7 +10,7 @@ typedef struct mgpu_processes Processes;
 
 /* ---- tensors.c, formats.c: files of named tensors */
 typedef struct SavedTensor SavedTensor;
-typedef void ReadElements(const SavedTensor *, mgpu_stretch elements, uint8_t *to); /* to: in the tensor's type, aligned */
+typedef void ReadElements(const SavedTensor *, mgpu_range elements, uint8_t *to); /* to: in the tensor's type, aligned */
 struct SavedTensor {                   /* one tensor of a file: row-major, axes as declared */
     mgpu_tensor tensor;
     const uint8_t *data;               /* unaligned bytes of the file that is read */
@@ -27,7 +27,7 @@ typedef struct TensorFile {
     bool *used;                        /* for each tensor: it has been used */
     int64_t step;                      /* from __metadata__; -1 if there is none */
     bool channels_last;                /* of Keras: flattened pictures are as here */
-    const Json *notes;                 /* __metadata__ of safetensors, or NULL */
+    const Json *metadata;                 /* __metadata__ of safetensors, or NULL */
     FileFact *facts;
     int fact_count;          /* GGUF's metadata that are texts or whole numbers */
     struct RuleSet *library; /* the library's sets, or NULL before they are read (rules.c) */
@@ -39,13 +39,13 @@ typedef struct TensorFile {
 void mgpu_open_tensors(TensorFile *, const char *path, int file);
 void mgpu_close_tensors(TensorFile *);
 SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name); /* NULL if the file has none */
-void mgpu_read_elements(const SavedTensor *, mgpu_stretch elements, uint8_t *to); /* to: in the tensor's type, aligned */
-void *mgpu_own_memory(TensorFile *, void *); /* frees the memory when the file is closed; returns it */
+void mgpu_read_elements(const SavedTensor *, mgpu_range elements, uint8_t *to); /* to: in the tensor's type, aligned */
+void *mgpu_adopt_memory(TensorFile *, void *); /* frees the memory when the file is closed; returns it */
 /* Returns a folder's file of weights, of Hugging Face's libraries or a run, or the path itself. The caller frees. */
 char *mgpu_weights_of_folder(const char *path);
 
 /* ---- safetensors.c, writing */
-typedef struct FileNotes { int64_t step; const char *categories; } FileNotes; /* __metadata__; categories may be NULL */
+typedef struct FileMetadata { int64_t step; const char *categories; } FileMetadata; /* __metadata__; categories may be NULL */
 typedef struct FileLayout {            /* the layout of a file that is to be written */
     const SavedTensor *tensors; int count;
     uint8_t *header; int64_t header_bytes; /* everything before the data */
@@ -53,11 +53,11 @@ typedef struct FileLayout {            /* the layout of a file that is to be wri
     int64_t *at;                       /* [count + 1]: for each tensor in that order, its first byte in the data */
     int64_t bytes;                     /* size of the file */
 } FileLayout;
-FileLayout mgpu_lay_out(const SavedTensor *, int count, const FileNotes *);
+FileLayout mgpu_lay_out(const SavedTensor *, int count, const FileMetadata *);
 void mgpu_close_layout(FileLayout *);
-typedef void EachTensor(void *context, int i, mgpu_stretch elements);
+typedef void EachTensor(void *context, int i, mgpu_range elements);
 /* Visits the tensors in a range of the file, in order. The range begins and ends at multiples of 8, or at the file's end. */
-void mgpu_each_tensor(const FileLayout *, mgpu_stretch bytes, EachTensor *, void *context);
+void mgpu_each_tensor(const FileLayout *, mgpu_range bytes, EachTensor *, void *context);
 
 /* ---- match.c: finds tensors of a file for names of the model, or makes them from its tensors (rules.h) */
 typedef struct TensorView {                  /* variables, and the names that a file may use */
@@ -86,11 +86,11 @@ typedef struct Snapshot {              /* the variables that this process saves,
     const Engine *engine;
     Processes *processes;
     bool in_parts;                     /* each process writes a part of each file; otherwise rank 0 writes all of it */
-    FileNotes notes;                   /* metadata of the files */
-    mgpu_stretch *held; /* for each variable the elements in this process; for partial sums, those of each device */
+    FileMetadata metadata;                   /* metadata of the files */
+    mgpu_range *held; /* for each variable the elements in this process; for partial sums, those of each device */
     bool copied; /* values are in `data`; otherwise they are read from the engine, which must stay drained */
     uint8_t *data;
-    int64_t room, *place;              /* place: offset of each variable in data */
+    int64_t capacity, *place;              /* place: offset of each variable in data */
 } Snapshot;
 /* Allocates memory for a checkpoint. Until it returns, nothing else may use the snapshot. */
 void mgpu_prepare_snapshot(Snapshot *);
@@ -101,7 +101,7 @@ void mgpu_close_snapshot(Snapshot *);
 const char *mgpu_snapshot_not_finite(const Snapshot *);
 const char *mgpu_not_finite(const mgpu_program *, const mgpu_plan *, const Engine *, Processes *);
 
-/* ---- parts.c: rank 0 writes a file, or each process writes a part of it */
+/* ---- write_view.c: rank 0 writes a file, or each process writes a part of it */
 typedef struct FilePart { int64_t begin, bytes; } FilePart; /* offset of this process's part; size of each part but the last */
 FilePart mgpu_view_part(const Snapshot *, int view);
 /* Writes this process's part to f, or NULL if it has none. A collective call in one order, from the threads that write saves. */

@@ -36,7 +36,7 @@ static uint8_t *elements_of(const SavedTensor *t)
     uint8_t *read = mgpu_allocate((size_t)bytes + 1, 1);
     for (int64_t third = 0, begin = 0; third < 3; third++) { /* as processes read the parts that they have */
         int64_t end = third == 2 ? elements : elements / 3 * (third + 1);
-        mgpu_read_elements(t, (mgpu_stretch){begin, end}, read + begin * mgpu_dtype_bytes(t->tensor.dtype));
+        mgpu_read_elements(t, (mgpu_range){begin, end}, read + begin * mgpu_dtype_bytes(t->tensor.dtype));
         begin = end;
     }
     touch(read, bytes);
@@ -108,7 +108,7 @@ void run_rules(const uint8_t *data, size_t length)
         t->data = values;
     }
     mgpu_sort_tensors(&file);
-    char *text = mgpu_own_memory(&file, mgpu_format("%.*s\n# =", (int)length, (const char *)data));
+    char *text = mgpu_adopt_memory(&file, mgpu_format("%.*s\n# =", (int)length, (const char *)data));
     match_some(&file, text);
     mgpu_close_tensors(&file);
 }
@@ -135,7 +135,7 @@ void run_safetensors(const uint8_t *data, size_t length)
 /* ---- the log of a run that is followed */
 void follow_log(const char *path)
 {
-    const Options o = {.program = "case", .operands = &path, .operand_count = 1};
+    const RunOptions o = {.program = "case", .operands = &path, .operand_count = 1};
     mgpu_follow(NULL, &o);
 }
 

@@ -3,7 +3,7 @@
 
 #include "compiler/machine/cost.h"
 #include "compiler/passes/stages.h"
-#include "compiler/plan/measured.h"
+#include "compiler/plan/measured_times.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/ir/dump.h"

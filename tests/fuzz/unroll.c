@@ -31,7 +31,7 @@ static Node **write_out(Graph *g, const Node *scan)
         stack[i] = NEW_ARRAY(Node *, l.steps);
     for (int64_t step = 0; step < l.steps; step++) {
         int64_t t = l.reverse ? l.steps - 1 - step : step;
-        stand_at(g, scan);
+        set_position(g, scan);
         for (int i = 0; i < l.inputs; i++)
             if (l.arg[i])
                 l.arg[i]->mapped = loop_kind(&l, i) == AS_SEQUENCE ? slice_of(g, in[i], t) : in[i];
@@ -40,7 +40,7 @@ static Node **write_out(Graph *g, const Node *scan)
                 graph_copy_node(g, l.body->nodes[i]);
         for (int i = 0; i < l.carries; i++)
             result[i] = l.next[i]->mapped;
-        stand_at(g, scan);
+        set_position(g, scan);
         for (int i = 0; i < l.stacks; i++)
             stack[i][t] = as_slice(g, l.stack[i]->mapped);
         memcpy(in, result, (size_t)l.carries * sizeof *in);
@@ -69,7 +69,7 @@ Graph *unroll_loops(Graph *g)
         if (n->op == OP_SCAN)
             results[i] = write_out(target, n);
         else if (n->op == OP_RESULT && n->in[0]->op == OP_SCAN)
-            become(n, results[n->in[0]->id][n->ints[0]]);
+            map_node(n, results[n->in[0]->id][n->ints[0]]);
         else
             graph_copy_node(target, n);
     }

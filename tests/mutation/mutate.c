@@ -542,12 +542,12 @@ static void remove_empty(Schedule *s, int phase)
 /* ---- transfers */
 
 /* what a member sends and receives, after all have moved */
-static void move_share(Change *c, const CollectiveRecord *x, int device, const mgpu_parties *before)
+static void move_share(Change *c, const CollectiveRecord *x, int device, const mgpu_participants *before)
 {
     DeviceSchedule *d = device == c->device ? c->d : own_device(c->s, c->phase, device);
     ScheduledOp *op = &d->ops[x->ops[device]];
     int64_t each = dtype_bytes(x->dtype), begin = op->reads[0].begin - mgpu_sent_by(before, x->count, device).begin * each;
-    mgpu_stretch sent = mgpu_sent_by(&x->parties, x->count, device), received = mgpu_received_by(&x->parties, x->count, device);
+    mgpu_range sent = mgpu_sent_by(&x->participants, x->count, device), received = mgpu_received_by(&x->participants, x->count, device);
     op->reads[0].begin = begin + sent.begin * each;
     op->reads[0].end = begin + sent.end * each;
     op->writes[0].begin = begin + received.begin * each;
@@ -562,7 +562,7 @@ static bool change_transfer(Change *c)
         return false;
     COPY(p->collectives, p->collective_count);
     CollectiveRecord *x = &p->collectives[c->d->ops[o].target];
-    mgpu_parties *parties = &x->parties, before = *parties;
+    mgpu_participants *parties = &x->participants, before = *parties;
     int how = random_below(c->random, 4), d = random_below(c->random, c->s->devices - 1) + 1, by = random_below(c->random, 9) - 4;
     if (how == 0) {
         parties->transfer = (uint8_t)random_below(c->random, MGPU_TRANSFERS);

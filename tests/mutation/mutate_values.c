@@ -172,7 +172,7 @@ bool change_part(Change *c)
     ScheduledOp *op = &c->d->ops[o];
     bool moves = random_below(c->random, 2), begin = random_below(c->random, 2), end = !begin || random_below(c->random, 2);
     int by = random_below(c->random, 9) - 4;
-    mgpu_stretch before = op->own;
+    mgpu_range before = op->own;
     op->own.begin += begin && c->device > 0 ? by : 0;
     op->own.end += end && c->device < c->s->devices - 1 ? by : 0;
     for (int i = 0; i < op->read_count + op->write_count && moves; i++) {
@@ -187,7 +187,7 @@ bool change_part(Change *c)
 
 static bool gathers(const Change *c, const ScheduledOp *op)
 {
-    return op->verb == VERB_TRANSFER && c->s->phases[c->phase].collectives[op->target].parties.transfer == MGPU_TRANSFER_ALL_GATHER;
+    return op->verb == VERB_TRANSFER && c->s->phases[c->phase].collectives[op->target].participants.transfer == MGPU_TRANSFER_ALL_GATHER;
 }
 
 bool drop_gather(Change *c)
@@ -262,7 +262,7 @@ bool free_early(Change *c)
 
 static bool sends_bits(const Change *c, const ScheduledOp *op)
 {
-    return op->verb == VERB_TRANSFER && c->s->phases[c->phase].collectives[op->target].parties.transfer == MGPU_TRANSFER_REDUCE_BITS;
+    return op->verb == VERB_TRANSFER && c->s->phases[c->phase].collectives[op->target].participants.transfer == MGPU_TRANSFER_REDUCE_BITS;
 }
 
 static void move_accesses(const Change *c, int buffer, int64_t from, int64_t by)

@@ -68,10 +68,10 @@ static bool has_byte(const CollectiveRecord *c, int share, int member, int64_t o
     int64_t element = offset / dtype_bytes(c->dtype);
     switch (share) {
     case MGPU_SHARE_WHOLE: return true;
-    case MGPU_SHARE_OWN: return c->parties.parts[member] <= element && element < c->parties.parts[member + 1];
-    case MGPU_SHARE_ROOT: return member == c->parties.from;
-    case MGPU_SHARE_OTHERS: return member != c->parties.from;
-    default: return member == c->parties.to;
+    case MGPU_SHARE_OWN: return c->participants.parts[member] <= element && element < c->participants.parts[member + 1];
+    case MGPU_SHARE_ROOT: return member == c->participants.from;
+    case MGPU_SHARE_OTHERS: return member != c->participants.from;
+    default: return member == c->participants.to;
     }
 }
 
@@ -102,7 +102,7 @@ static void mix_segments(const CollectiveRecord *c, const Memory *m, const Whole
 /* a segment of the whole value, `i` segments from its begin: what its receivers get */
 static Byte arriving(const Run *r, const CollectiveRecord *c, const Whole *whole, int i, uint64_t name)
 {
-    const mgpu_transfer *row = mgpu_transfer_row(c->parties.transfer);
+    const mgpu_transfer *row = mgpu_transfer_row(c->participants.transfer);
     int64_t offset = r->memory[0].address[whole[0].first + i] - whole[0].begin;
     Byte result = {name, 0};
     for (int d = 0; d < r->schedule->devices; d++) {
@@ -126,13 +126,13 @@ static void exchange_tokens(Run *r, const int *members)
     Whole whole[MOST_DEVICES];
     for (int d = 0; d < devices; d++)
         whole[d] = whole_seen(r, &r->instances[members[d]]);
-    for (int d = 0; d < devices && c->parties.transfer == MGPU_TRANSFER_REDUCE_BITS; d++)
+    for (int d = 0; d < devices && c->participants.transfer == MGPU_TRANSFER_REDUCE_BITS; d++)
         mix_segments(c, &r->memory[d], &whole[d]);
     for (int i = 0; i < whole[0].last - whole[0].first; i++) {
         Byte byte = arriving(r, c, whole, i, name);
         int64_t offset = r->memory[0].address[whole[0].first + i] - whole[0].begin;
         for (int d = 0; d < devices; d++)
-            if (has_byte(c, mgpu_transfer_row(c->parties.transfer)->receives, d, offset)) {
+            if (has_byte(c, mgpu_transfer_row(c->participants.transfer)->receives, d, offset)) {
                 r->memory[d].token[whole[d].first + i] = byte.token;
                 r->memory[d].origin[whole[d].first + i] = whole[d].begin + byte.origin;
             }

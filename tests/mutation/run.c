@@ -215,12 +215,12 @@ static bool has_share(const CollectiveRecord *c, const Instance *x)
 {
     const Access *reads = &x->op->reads[0], *writes = &x->op->writes[0];
     int64_t each = dtype_bytes(c->dtype);
-    if (c->parties.from < 0 || c->parties.to < 0)
+    if (c->participants.from < 0 || c->participants.to < 0)
         return false;
-    for (int d = 0; c->parties.parts && d <= x->device; d++)
-        if (c->parties.parts[d] < 0 || c->parties.parts[d] > c->parties.parts[d + 1] || c->parties.parts[d + 1] > c->count)
+    for (int d = 0; c->participants.parts && d <= x->device; d++)
+        if (c->participants.parts[d] < 0 || c->participants.parts[d] > c->participants.parts[d + 1] || c->participants.parts[d + 1] > c->count)
             return false;
-    mgpu_stretch sent = mgpu_sent_by(&c->parties, c->count, x->device), received = mgpu_received_by(&c->parties, c->count, x->device);
+    mgpu_range sent = mgpu_sent_by(&c->participants, c->count, x->device), received = mgpu_received_by(&c->participants, c->count, x->device);
     return x->op->read_count == 1 && x->op->write_count == 1 && reads->buffer == writes->buffer &&
            reads->end - reads->begin == (sent.end - sent.begin) * each && writes->end - writes->begin == (received.end - received.begin) * each &&
            reads->begin - writes->begin == (sent.begin - received.begin) * each;
@@ -336,7 +336,7 @@ Whole whole_seen(const Run *r, const Instance *x)
     const CollectiveRecord *c = &r->schedule->phases[x->phase].collectives[x->op->target];
     const Memory *m = &r->memory[x->device];
     int64_t each = dtype_bytes(c->dtype);
-    Whole w = {.begin = access_address(r, x, &x->op->reads[0]) - mgpu_sent_by(&c->parties, c->count, x->device).begin * each};
+    Whole w = {.begin = access_address(r, x, &x->op->reads[0]) - mgpu_sent_by(&c->participants, c->count, x->device).begin * each};
     w.end = w.begin + c->count * each;
     w.first = segment_of(m, w.begin);
     w.last = segment_of(m, w.end);
@@ -370,8 +370,8 @@ static void add_parts(Run *r, const Instance *x)
     Whole w = whole_seen(r, x);
     add_address(&r->memory[x->device], w.begin);
     add_address(&r->memory[x->device], w.end);
-    for (int d = 0; c->parties.parts && d <= r->schedule->devices; d++)
-        add_address(&r->memory[x->device], w.begin + c->parties.parts[d] * dtype_bytes(c->dtype));
+    for (int d = 0; c->participants.parts && d <= r->schedule->devices; d++)
+        add_address(&r->memory[x->device], w.begin + c->participants.parts[d] * dtype_bytes(c->dtype));
 }
 
 static const char *add_addresses(Run *r)

@@ -20,11 +20,11 @@ static const char *const TESTS[] = {"tests/*.test", "tests/faults/*.sh", "tests/
 /* these print code, dumps, documentation: what they put together is no message */
 static const char *const PRINTERS[] = {"compiler/target/", "compiler/link/program.c", "compiler/driver/print.c", "compiler/driver/doc.c", "compiler/kernel/attention.c",
                                        "compiler/kernel/contraction.c", "compiler/kernel/rows.c", "dsl/document.c", "runtime/run/help.c", "runtime/base/cores.c",
-                                       "runtime/run/report.c",    "runtime/run/progress.c",  "runtime/view/page.c", "runtime/view/diff.c", "runtime/report/arena.c",
+                                       "runtime/run/reporter.c",    "runtime/run/progress.c",  "runtime/view/page.c", "runtime/view/diff.c", "runtime/report/arena.c",
                                        "runtime/report/layers.c", "runtime/report/roofline.c", "runtime/report/page.c", "runtime/report/plot.c"};
 
 static const char *const REPORTS[] = {
-    "error_at", "show_error_at", "last_error_at", "error_tree", "warning_at", "lint_at", "fail", "mgpu_fail", "mgpu_say", "mgpu_report_warning", "mgpu_report_note", "usage", "say", "complain", "not_yet",
+    "error_at", "show_error_at", "last_error_at", "error_tree", "warning_at", "lint_at", "fail", "mgpu_fail", "mgpu_say", "mgpu_report_warning", "mgpu_report_remark", "usage", "say", "complain", "not_yet",
     "no_data_yet", "must_be", "bad", "wrong", "mgpu_wrong", "broken", "bad_row", "misfit", "fail_at",
 };
 static const char *const FORMATS[] = {"format", "mgpu_format", "snprintf"};

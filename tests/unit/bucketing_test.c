@@ -41,7 +41,7 @@ static Timeline *step(const Members *members, int calls, int sums, int stops, in
     Timeline *t = NEW(Timeline);
     double *call_us = NEW_ARRAY(double, calls);
     Stop *s = NEW_ARRAY(Stop, stops);
-    Sum *all = NEW_ARRAY(Sum, sums);
+    ReducedValue *all = NEW_ARRAY(ReducedValue, sums);
     int *at = places(stops, calls), *of = places(sums, calls);
     for (int i = 0; i < calls; i++)
         call_us[i] = below(100);
@@ -50,24 +50,24 @@ static Timeline *step(const Members *members, int calls, int sums, int stops, in
     for (int i = 0; i < stops; i++)
         s[i].before = s[i].before > calls ? calls : s[i].before;
     for (int i = 0; i < sums; i++)
-        all[i] = (Sum){.place = of[i], .bytes = 4 + 4 * (int64_t)below(most_bytes), .dtype = below(types) ? BF16 : F32, .alone = types > 1 && below(8) == 0,
+        all[i] = (ReducedValue){.place = of[i], .bytes = 4 + 4 * (int64_t)below(most_bytes), .dtype = below(types) ? BF16 : F32, .own_bucket = types > 1 && below(8) == 0,
                        .update_us = below(20)};
     Update *updates = NEW_ARRAY(Update, sums);
     for (int i = 0; i < sums; i++)
         updates[i] = (Update){i, i % 7 % 5 - 1}; /* four functions, and updates that share no launch */
-    *t = (Timeline){members, call_us, calls, s, stops, all, sums, .updates = updates, .update_count = sums, .function_count = 4, .region_us = below(2) * 3, .launch_us = 3, .across = sums % 2};
+    *t = (Timeline){members, call_us, calls, s, stops, all, sums, .updates = updates, .update_count = sums, .function_count = 4, .region_us = below(2) * 3, .launch_us = 3, .joins_buckets = sums % 2};
     return t;
 }
 
 /* bit i of `cuts`: a bucket ends with sum i */
 static Buckets cut(const Timeline *t, unsigned cuts)
 {
-    Buckets b = {.of = NEW_ARRAY(int, t->sum_count)};
+    Buckets b = {.of = NEW_ARRAY(int, t->reduced_count)};
     int open[DTYPES];
     memset(open, -1, sizeof open);
-    for (int i = 0; i < t->sum_count; i++) {
-        int *of = &open[t->sums[i].dtype], own = -1;
-        of = t->sums[i].alone ? &own : of;
+    for (int i = 0; i < t->reduced_count; i++) {
+        int *of = &open[t->reduced[i].dtype], own = -1;
+        of = t->reduced[i].own_bucket ? &own : of;
         if (*of < 0)
             *of = b.count++;
         b.of[i] = *of;
@@ -80,7 +80,7 @@ static Buckets cut(const Timeline *t, unsigned cuts)
 static double best_of_all(const Timeline *t)
 {
     double best = 1e300;
-    for (unsigned cuts = 0; cuts < 1u << (t->sum_count - 1); cuts++) {
+    for (unsigned cuts = 0; cuts < 1u << (t->reduced_count - 1); cuts++) {
         Buckets b = cut(t, cuts);
         double us = buckets_end(t, &b);
         best = us < best ? us : best;
@@ -139,9 +139,9 @@ static void whole(const Members *members)
     bool right = true;
     Dtype *type = NEW_ARRAY(Dtype, b.count);
     int *held = NEW_ARRAY(int, b.count);
-    for (int i = 0; i < t->sum_count; i++) {
-        right = right && b.of[i] >= 0 && b.of[i] < b.count && (!held[b.of[i]] || (type[b.of[i]] == t->sums[i].dtype && !t->sums[i].alone));
-        type[b.of[i]] = t->sums[i].dtype;
+    for (int i = 0; i < t->reduced_count; i++) {
+        right = right && b.of[i] >= 0 && b.of[i] < b.count && (!held[b.of[i]] || (type[b.of[i]] == t->reduced[i].dtype && !t->reduced[i].own_bucket));
+        type[b.of[i]] = t->reduced[i].dtype;
         held[b.of[i]]++;
     }
     for (int k = 0; k < b.count; k++)

@@ -33,7 +33,7 @@ static const char *printed(const Code *c, const char *const *given)
 static const char *form(const Code *c)
 {
     Text t = {0};
-    code_form(c, &t);
+    code_print_canonical(c, &t);
     return text_take(&t);
 }
 

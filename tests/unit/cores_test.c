@@ -112,7 +112,7 @@ static bool says(int cores, const char *omp, int threads, int devices, const cha
             setenv("OMP_NUM_THREADS", omp, 1);
         else
             unsetenv("OMP_NUM_THREADS");
-        Options o = {.program = "test", .threads = threads, .threads_given = threads > 0};
+        RunOptions o = {.program = "test", .threads = threads, .threads_given = threads > 0};
         if (!o.threads_given)
             o.threads = mgpu_default_threads("test");
         char text[200];

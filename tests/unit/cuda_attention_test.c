@@ -172,7 +172,7 @@ static int first_by_warpgroups(void)
 static bool is_tight(const Job *j) { return j->setup->model.tf32 && j->item->d >= 128 && j->item->d <= 256; }
 
 /* Jobs first, first + every, ... -> how many texts are wrong. Those by warpgroups, and no others, have an image for sm_90a in place of sm_90
- * (compiler/link/units.c). */
+ * (compiler/link/translation_units.c). */
 static int wrong_jobs(const Nvrtc *nvrtc, int first, int every, bool tight, const char *arch)
 {
     bool apart = strcmp(arch, "sm_90") == 0;

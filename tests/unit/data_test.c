@@ -597,7 +597,7 @@ static void begin_ahead(const Dataset *d, int64_t first, int64_t n, int64_t epoc
     int before = atomic_load(&reads);
     for (int64_t k = 0; k < n; k++)
         index[k] = first + k;
-    mgpu_read_ahead(d, index, n, 7, epoch);
+    mgpu_prefetch_samples(d, index, n, 7, epoch);
     for (int ms = 0; wait && ms < 10000 && atomic_load(&reads) - before < n; ms++)
         usleep(1000);
     free(index);
@@ -645,7 +645,7 @@ static void test_reading_memory(void)
     for (int sample = 0; sample < 300; sample++) {
         bool large = sample == 5;
         for (int k = 0; k < 3; k++)
-            memset(mgpu_reading_room(&r, large ? 50 << 20 : 30000 + k), k, 1000);
+            memset(mgpu_reading_allocate(&r, large ? 50 << 20 : 30000 + k), k, 1000);
         mgpu_reading_reset(&r);
         if (large)
             say("memory/kept for the next one", mapped() - begin >= 150 << 20);
@@ -653,7 +653,7 @@ static void test_reading_memory(void)
     say("memory/given back", mapped() - begin < 1 << 20);
     const void *same[2];
     for (int sample = 0; sample < 200; sample++) {
-        same[sample % 2] = mgpu_reading_room(&r, 30 << 20);
+        same[sample % 2] = mgpu_reading_allocate(&r, 30 << 20);
         mgpu_reading_reset(&r);
     }
     say("memory/samples of one size", same[0] == same[1]);

@@ -25,7 +25,7 @@ static void try_launches(Device *device)
     double launch_s[2];
     for (int alone = 0; alone < 2; alone++) {
         DeviceCall call = {.kernel = &kernel, .op = &op, .argument = none};
-        DeviceStrip region = {.calls = &call, .count = 1, .step = &step, .launch_timed = true, .alone = alone};
+        DeviceRegion region = {.calls = &call, .count = 1, .step = &step, .launch_timed = true, .one_thread = alone};
         mgpu_device_host.run(device, &region, now);
         launch_s[alone] = region.launch_s;
     }

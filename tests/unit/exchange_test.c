@@ -26,7 +26,7 @@ typedef struct Case {
     int64_t count, parts[MEMBERS + 1], tag;
     uint8_t dtype, way;
     int members;
-    mgpu_parties parties;
+    mgpu_participants parties;
     size_t bytes;                                /* of a buffer, margins too */
     uint8_t *before[MEMBERS], *after[MEMBERS];
     Reduction *reduction;
@@ -39,7 +39,7 @@ static void *exchange(void *argument)
     const Member *m = argument;
     Case *c = m->c;
     Operand o = {.name = "r0", .buffer = "bucket0", .data = c->after[m->number] + MARGIN, .count = c->count, .dtype = c->dtype,
-                 .parties = c->parties, .tag = c->tag, .way = c->way};
+                 .participants = c->parties, .tag = c->tag, .implementation = c->way};
     c->agreed[m->number] = mgpu_exchange(c->reduction, m->number, &o);
     return NULL;
 }
@@ -108,7 +108,7 @@ static bool moments_are_right(const Case *c, int member)
     return good;
 }
 
-static bool has(mgpu_stretch s, int64_t i) { return s.begin <= i && i < s.end; }
+static bool has(mgpu_range s, int64_t i) { return s.begin <= i && i < s.end; }
 
 static bool is_right(const Case *c, int member, int64_t i)
 {
@@ -182,13 +182,13 @@ static void draw_case(Case *c, int transfer, uint8_t dtype)
     c->parts[c->members] = c->count;
     qsort(c->parts, (size_t)c->members + 1, sizeof *c->parts, compare);
     int from = draw(c->members);
-    c->parties = (mgpu_parties){(uint8_t)transfer, from, (from + 1 + draw(c->members - 1)) % c->members, mgpu_transfer_splits(transfer) ? c->parts : NULL};
+    c->parties = (mgpu_participants){(uint8_t)transfer, from, (from + 1 + draw(c->members - 1)) % c->members, mgpu_transfer_splits(transfer) ? c->parts : NULL};
     bool numbers = dtype == MGPU_F16 || dtype == MGPU_BF16 || dtype == MGPU_F32 || dtype == MGPU_F64;
     for (int d = 0; d < c->members; d++) {
         for (size_t i = 0; i < c->bytes; i++)
             c->before[d][i] = (uint8_t)draw(256);
         for (int64_t i = 0; i < c->count && numbers; i++)
-            mgpu_from_double(c->before[d] + MARGIN, dtype, i, c->way == MGPU_WAY_AUTO ? draw(2000) / 7.0 - 100 : draw(16)); /* any order */
+            mgpu_from_double(c->before[d] + MARGIN, dtype, i, c->way == MGPU_IMPLEMENTATION_AUTO ? draw(2000) / 7.0 - 100 : draw(16)); /* any order */
         if (transfer == MGPU_TRANSFER_REDUCE_BITS)
             draw_bits(c, c->before[d] + MARGIN);
         if (transfer == MGPU_TRANSFER_REDUCE_MOMENTS)
@@ -210,7 +210,7 @@ static void test(int transfer, Case *c)
                        (long long)c->parts[3], (long long)c->parts[4]);
         }
     if (good)
-        printf("ok %s, %s, of %d in %d types\n", mgpu_transfer_row(transfer)->kind, mgpu_way_name(c->way), c->members, (int)sizeof DTYPES);
+        printf("ok %s, %s, of %d in %d types\n", mgpu_transfer_row(transfer)->kind, mgpu_implementation_name(c->way), c->members, (int)sizeof DTYPES);
     failures += !good;
 }
 
@@ -224,7 +224,7 @@ int main(void)
     for (int transfer = 0; transfer < MGPU_TRANSFERS; transfer++)
         test(transfer, &c);
     mgpu_reduction_close(c.reduction);
-    for (c.way = MGPU_WAY_RING; c.way < MGPU_WAYS; c.way++)
+    for (c.way = MGPU_IMPLEMENTATION_RING; c.way < MGPU_IMPLEMENTATIONS; c.way++)
         for (c.members = 2; c.members <= MEMBERS; c.members++) {
             c.reduction = mgpu_reduction_open(c.members);
             test(MGPU_TRANSFER_REDUCE, &c);

@@ -23,7 +23,7 @@ static void keep(int devices, const char *name)
     if (devices)
         text_add(&t, "name * %s\nbandwidth * 3TB/s\nmemory * 80GiB\narithmetic * f32 60TFLOP/s\n", name);
     text_add(&t, "host cores 8\nhost bandwidth 40GB/s\nhost arithmetic f32 100GFLOP/s measured 2026-11-26\n");
-    keep_here(&t, MEMORY, devices > 0);
+    store_machine(&t, MEMORY, devices > 0);
 }
 
 static void write_file(const char *path, const char *text)
@@ -58,7 +58,7 @@ int main(void)
     check(machine_here(MEMORY, false) && machine_here(MEMORY, false)->device_count == 0, "... then the host is known alone");
     Measurements many = {0};
     for (int i = 0; i < 56; i++) /* the pairs of 8 GPUs: the slow ones come last */
-        measured(&many, i < 20 ? 1 : 3);
+        add_measurement(&many, i < 20 ? 1 : 3);
     check(many.count == 56 && median_of(&many) == 3, "a median is that of all measurements");
     return system(format("rm -r %s", folder)) != 0 || failures;
 }

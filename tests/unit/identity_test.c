@@ -140,7 +140,7 @@ static void describe(const Product *p, const char **form, const char **functions
         c = program.kernels[i]->contraction ? program.kernels[i]->contraction : c;
     Text t = {0};
     cuda_print_contraction(c, "k", NULL, &t);
-    *form = cuda_contraction_form(c);
+    *form = cuda_contraction_shared_name(c);
     *functions = strstr(text_of(&t), "static __device__");
 }
 
@@ -190,7 +190,7 @@ typedef struct Member { size_t at, bytes; } Member;
 static bool in_identity(const Kernel *k, const char *type, unsigned char *object, size_t bytes, const unsigned char *members,
                         const Member *out, int out_count)
 {
-    const char *form = kernel_form(k);
+    const char *form = kernel_shared_name(k);
     int tried = 0;
     for (size_t i = 0; i < bytes; i++) {
         bool tries = members[i] != 0;
@@ -199,7 +199,7 @@ static bool in_identity(const Kernel *k, const char *type, unsigned char *object
         if (!tries)
             continue;
         object[i] ^= 1;
-        bool other = strcmp(kernel_form(k), form) != 0;
+        bool other = strcmp(kernel_shared_name(k), form) != 0;
         object[i] ^= 1;
         tried++;
         if (!other) {
@@ -214,9 +214,9 @@ static bool in_identity(const Kernel *k, const char *type, unsigned char *object
 static bool check_nest(const Kernel *k, const Nest *n)
 {
     bool good = true;
-    CHECK(k, Nest, n, M(exprs), M(reductions), M(stores), M(row), M(share), /* followed */
-          M(reduction_count), M(store_count), M(merges), M(across)); /* stores have moments; reductions are across */
-    CHECK(k, Share, &n->share, M(base), M(bases)); /* made of the expressions */
+    CHECK(k, Nest, n, M(exprs), M(reductions), M(stores), M(row), M(mapping), /* followed */
+          M(reduction_count), M(store_count), M(merges), M(row_sum_count)); /* stores have moments; reductions are across */
+    CHECK(k, ThreadMapping, &n->mapping, M(base), M(bases)); /* made of the expressions */
     CHECK(k, Axis, &n->exprs->axis[0], {0, 0});
     CHECK(k, Reduction, &n->reductions[0], M(value), M(place), M(node));
     CHECK(k, Store, &n->stores[0], M(tensor), M(offset), M(value), M(guard), M(node));
@@ -279,7 +279,7 @@ static bool check_loops(const Kernel *k)
           M(number), M(digest), M(name), M(label), M(title), M(extent_text), M(at), M(parameter_words),       /* names */
           M(code), M(finish_code), M(text), M(paths), M(path_count), M(body), M(body_users),
           M(canonical),    /* found later */
-          M(parameters), M(parameter_count), M(parameter_at), M(together), M(in_tiles_of), M(epilogue));
+          M(parameters), M(parameter_count), M(parameter_at), M(calls_per_launch), M(in_tiles_of), M(epilogue));
     return good;
 }
 
@@ -371,7 +371,7 @@ int main(void)
         make_phase(&program, CASES[i].make, false);
         int first = program.kernel_count;
         make_phase(&program, CASES[i].make, true);
-        bool one = strcmp(kernel_form(program.kernels[0]), kernel_form(program.kernels[program.kernel_count == first ? 0 : first])) == 0;
+        bool one = strcmp(kernel_shared_name(program.kernels[0]), kernel_shared_name(program.kernels[program.kernel_count == first ? 0 : first])) == 0;
         bool right = program.kernel_count == first * CASES[i].kernels && one == CASES[i].one_form;
         printf("%sok %s", right ? "" : "not ", CASES[i].name);
         printf(right ? "\n" : ": %d kernels, then %d, %s form\n", first, program.kernel_count, one ? "one" : "another");

@@ -1,7 +1,7 @@
-/* list_test.c: lists of random plans (runtime/engine/list.c), against who issues them one after the other: nothing comes before what it needs, all
+/* list_test.c: lists of random plans (runtime/engine/issue_order.c), against who issues them one after the other: nothing comes before what it needs, all
  * comes once, transfers in their order, no region is in two segments, and no segment or run is shorter than it has to be. */
 #include "runtime/base/base.h"
-#include "runtime/engine/list.h"
+#include "runtime/engine/issue_order.h"
 #include "tests/unit/random_phase.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { PLANS = 4000, MOST_OPS = 40, MOST_WAITS = 3 };
 
-typedef struct Case { mgpu_op ops[MOST_OPS]; mgpu_wait waits[MOST_OPS][MOST_WAITS]; mgpu_device_phase phase; LaneTable lanes; AheadPhase list; bool transfers; } Case;
+typedef struct Case { mgpu_op ops[MOST_OPS]; mgpu_wait waits[MOST_OPS][MOST_WAITS]; mgpu_device_phase phase; LaneTable lanes; AsyncPhase list; bool transfers; } Case;
 
 /* what must be issued, or done by the lane host, before operation i of the same step: what it waits for, what its lane has before it; of
  * transfers the one before in any lane */
@@ -93,7 +93,7 @@ static bool region_may_join(const Case *c, int begin, int place, int calls)
 
 static const char *check_segments(const Case *c)
 {
-    const AheadPhase *l = &c->list;
+    const AsyncPhase *l = &c->list;
     const int *order = c->lanes.order + c->lanes.begin[MGPU_COMP];
     int calls = c->lanes.begin[MGPU_COMP + 1] - c->lanes.begin[MGPU_COMP], next = 0;
     for (int s = 0; s < l->count; s++) {
@@ -131,17 +131,17 @@ static bool may_run(const Case *c, int begin, int at)
         for (int w = 0; w < c->ops[ops[i]].wait_count; w++) {
             const mgpu_wait *wait = &c->waits[ops[i]][w];
             bool needed[MOST_OPS] = {false}, host = c->ops[wait->op].lane == MGPU_HOST;
-            if (wait->back || (!host && c->list.turn[wait->op] >= begin))
+            if (wait->back || (!host && c->list.list_place[wait->op] >= begin))
                 continue;
             mark_needed(c, wait->op, needed);
             for (int k = 0; k < c->phase.op_count; k++)
-                if (needed[k] && c->ops[k].lane != MGPU_HOST && c->list.turn[k] >= begin)
+                if (needed[k] && c->ops[k].lane != MGPU_HOST && c->list.list_place[k] >= begin)
                     return false;
         }
     return true;
 }
 
-static bool has_wait(const Run *r, const mgpu_wait *wait)
+static bool has_wait(const CapturedRun *r, const mgpu_wait *wait)
 {
     for (int w = 0; w < r->wait_count; w++)
         if (r->waits[w].op == wait->op && r->waits[w].back == wait->back)
@@ -150,12 +150,12 @@ static bool has_wait(const Run *r, const mgpu_wait *wait)
 }
 
 /* of another lane, and not in the run */
-static bool waits_before(const Case *c, const Run *r, int op)
+static bool waits_before(const Case *c, const CapturedRun *r, int op)
 {
     for (int w = 0; w < c->ops[op].wait_count; w++) {
         const mgpu_wait *wait = &c->waits[op][w];
         uint8_t lane = c->ops[wait->op].lane;
-        bool within = !wait->back && lane != MGPU_HOST && c->list.turn[wait->op] >= r->begin;
+        bool within = !wait->back && lane != MGPU_HOST && c->list.list_place[wait->op] >= r->begin;
         if (lane != MGPU_COMP && lane != c->ops[op].lane && !within && !has_wait(r, wait))
             return false;
     }
@@ -164,7 +164,7 @@ static bool waits_before(const Case *c, const Run *r, int op)
 
 static const char *check_runs(const Case *c)
 {
-    const AheadPhase *l = &c->list;
+    const AsyncPhase *l = &c->list;
     for (int at = 0, before = -1; at < l->length; before = l->run[at++]) {
         uint8_t lane = c->ops[l->list[at]].lane;
         int ops[MOST_OPS], count = ops_at(c, at, ops);
@@ -172,7 +172,7 @@ static const char *check_runs(const Case *c)
             return "a segment or a transfer is in no run, or another operation is in one";
         if (l->run[at] < 0)
             continue;
-        const Run *r = &l->runs[l->run[at]];
+        const CapturedRun *r = &l->runs[l->run[at]];
         if (at < r->begin || at >= r->end || (lane == MGPU_COMM && !r->transfers))
             return "a place is in another run";
         if (at > r->begin && (l->run[at - 1] != l->run[at] || !may_run(c, r->begin, at)))
@@ -189,7 +189,7 @@ static const char *check_runs(const Case *c)
 /* one after the other; the lane host does all that it can meanwhile */
 static const char *check_order(const Case *c)
 {
-    const AheadPhase *l = &c->list;
+    const AsyncPhase *l = &c->list;
     const int *comp = c->lanes.order + c->lanes.begin[MGPU_COMP];
     bool done[MOST_OPS] = {false};
     int last_transfer = -1;
@@ -201,10 +201,10 @@ static const char *check_order(const Case *c)
             int o = call ? comp[place] : first;
             bool needed[MOST_OPS] = {false};
             mark_needed(c, o, needed);
-            if (done[o] || c->ops[o].lane == MGPU_HOST || l->turn[o] != i)
+            if (done[o] || c->ops[o].lane == MGPU_HOST || l->list_place[o] != i)
                 return "an operation is issued twice, or is of the lane host, or is at another place";
             for (int k = 0; k < c->phase.op_count; k++)
-                if (needed[k] && c->ops[k].lane != MGPU_HOST && !done[k] && !(call && c->ops[k].lane == MGPU_COMP && l->turn[k] == i))
+                if (needed[k] && c->ops[k].lane != MGPU_HOST && !done[k] && !(call && c->ops[k].lane == MGPU_COMP && l->list_place[k] == i))
                     return "an operation is issued before what it needs";
             if (c->ops[o].verb == MGPU_TRANSFER && o < last_transfer)
                 return "transfers are in another order";

@@ -148,12 +148,12 @@ static inline double merged(const Machine *m, int64_t i, double ***values, int n
 }
 
 /* what element i of a transfer is on a device, given what each has: mgpu_transfers.h */
-static inline double transferred(const Machine *m, const mgpu_parties *p, int64_t count, int device, int64_t i, double ***values, int node)
+static inline double transferred(const Machine *m, const mgpu_participants *p, int64_t count, int device, int64_t i, double ***values, int node)
 {
-    mgpu_stretch received = mgpu_received_by(p, count, device);
+    mgpu_range received = mgpu_received_by(p, count, device);
     double result = i < received.begin || i >= received.end ? values[device][node][i] : 0;
     for (int d = 0; d < m->devices && i >= received.begin && i < received.end; d++) {
-        mgpu_stretch sent = mgpu_sent_by(p, count, d);
+        mgpu_range sent = mgpu_sent_by(p, count, d);
         result += i >= sent.begin && i < sent.end ? values[d][node][i] : 0;
     }
     return result;
@@ -166,14 +166,14 @@ static inline Outcome machine_run(Machine *m, Graph *g, bool update)
     Outcome y = {NEW_ARRAY(double *, m->devices * (g->result_count + 1))};
     int reduces = 0;
     Node **reduce = NEW_ARRAY(Node *, g->node_count), *before = NEW_ARRAY(Node, g->node_count);
-    mgpu_parties *parties = NEW_ARRAY(mgpu_parties, g->node_count);
+    mgpu_participants *parties = NEW_ARRAY(mgpu_participants, g->node_count);
     for (int i = 0; i < g->node_count; i++)
         if (op_is_transfer(g->nodes[i]->op)) {
             Node *n = g->nodes[i];
             int64_t *parts = NEW_ARRAY(int64_t, m->devices + 1);
             for (int d = 0; d <= m->devices; d++)
                 parts[d] = shape_count(&n->shape) * d / m->devices;
-            parties[reduces] = transfer_parties(n);
+            parties[reduces] = transfer_participants(n);
             parties[reduces].parts = parties[reduces].parts ? parties[reduces].parts : parts;
             before[reduces] = *n;
             reduce[reduces] = n;

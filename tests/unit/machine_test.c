@@ -205,7 +205,7 @@ static void units(void)
     check(near(units_of(&h100, METHOD_COPY, 8 * 3 * 4096), 3. / 8, 1e-9), "... small ones a block for 4 KiB of a device's share, 8 to an SM");
     Members risers = members_of(machine_named("7gforce"), PROCESSOR_CUDA, 1, 4);
     Cost slow = cost_collective(&risers, COLLECT_ALL_REDUCE, METHOD_COPY, 1e8);
-    check(risers.reach && near(slow.taken, 2e8 / slow.us * 1e6 / risers.machine->devices->bandwidth.value, 1e-9) && slow.taken < .01,
+    check(risers.peer_access && near(slow.taken, 2e8 / slow.us * 1e6 / risers.machine->devices->bandwidth.value, 1e-9) && slow.taken < .01,
           "... but over slow links these wait, and others compute");
     check(near(units_of(&pcie, METHOD_COPY, 1e8), 0, 1e-9) && near(units_of(&pcie, METHOD_HOST, 1e8), 0, 1e-9), "copy engines and the host take none");
     check(near(units_of(&h100, METHOD_ONE_SHOT, 8), 1, 1e-9), "one kernel for all has the threads of one SM, however small");
@@ -230,7 +230,7 @@ static void one_shot(void)
     check(isinf(cost_collective(&g, COLLECT_ALL_REDUCE, METHOD_ONE_SHOT, MGPU_ONE_SHOT_BYTES + 1).us), "... those that no mailbox has room for in any case");
     check(isinf(cost_collective(&g, COLLECT_ALL_GATHER, METHOD_ONE_SHOT, 8).us), "... and what is not added up");
     check(!method_works(&pcie, METHOD_ONE_SHOT) && !method_works(&ib, METHOD_ONE_SHOT), "it takes access to the others' memory, and one machine");
-    check(!(methods_beside(&g) >> METHOD_ONE_SHOT & 1), "a lane of its own has none: it would wait beside NCCL's");
+    check(!(methods_of_small_transfers(&g) >> METHOD_ONE_SHOT & 1), "a lane of its own has none: it would wait beside NCCL's");
 }
 
 static double bytes_of(const Members *g, Method method, int link, int back)
@@ -274,7 +274,7 @@ static void nodes(void)
     check(method != METHOD_LEVELS, "... all of whose devices are busy all the time");
     us = cost_cheapest(&most, ~0u, COLLECT_ALL_REDUCE, 1e6, &method).us;
     check(us < 1000 && method != METHOD_RING, "10,000 of them, a small sum: not by a ring");
-    check(!method_works(&many, METHOD_COPY) && !methods_beside(&many) && methods_of_way(&many, MGPU_WAY_PEER) == 0, "copies and peers are within one node");
+    check(!method_works(&many, METHOD_COPY) && !methods_of_small_transfers(&many) && methods_of_implementation(&many, MGPU_IMPLEMENTATION_PEER) == 0, "copies and peers are within one node");
     Members hosts = members_of(machine_named("host2-eth"), PROCESSOR_HOST, 4, 4);
     us = cost_cheapest(&hosts, ~0u, COLLECT_ALL_REDUCE, 1e8, &method).us;
     check(method == METHOD_HOST && near(us, 2 * 50 + 2 * .75 * 1e8 / (.92 * 1.25e9) * 1e6 + 1.25 * 1e8 / 55e9 * 1e6, 1e-6), "hosts: slices to all, and sums from all");

@@ -1,6 +1,6 @@
 /* near_test: to which cores a thread goes that asks for memory beside a GPU, by what the system says of the GPU's place on the bus; and
  * back. */
-#include "runtime/cuda/near.h"
+#include "runtime/cuda/numa.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static bool goes(const char *bus, const cpu_set_t *to)
 {
     cpu_set_t before, first, now;
     sched_getaffinity(0, sizeof first, &first);
-    bool went = mgpu_go_near(root, bus, &before);
+    bool went = mgpu_bind_to_node(root, bus, &before);
     sched_getaffinity(0, sizeof now, &now);
     bool right = went ? to && CPU_EQUAL(&now, to) && CPU_EQUAL(&before, &first) : !to && CPU_EQUAL(&now, &first);
     if (went)

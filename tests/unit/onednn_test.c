@@ -360,7 +360,7 @@ static bool run_shares(const Run *run, int shares, bool packs)
     memset(c, 0xff, (size_t)run->bytes[2]);
     bool whole = true, partial = false;
     for (int share = 0; share < shares && whole; share++) {
-        MgpuShare want = {.samples = item->samples, .share = share, .shares = shares, .threads = THREADS, .any_speed = true};
+        MgpuPart want = {.samples = item->samples, .index = share, .count = shares, .threads = THREADS, .any_speed = true};
         MgpuLibraryMatmul *matmul = mgpu_onednn_prepare(item->table, &want);
         if (matmul == NULL) {
             whole = false;
@@ -375,7 +375,7 @@ static bool run_shares(const Run *run, int shares, bool packs)
         partial = mgpu_onednn_partial(matmul);
         if (partial)
             add_result(run, c, sum, share > 0);
-        said = format("%s", mgpu_onednn_said(matmul));
+        said = format("%s", mgpu_onednn_implementation(matmul));
         free(packed);
         free(scratch);
         mgpu_onednn_free(matmul);
@@ -396,7 +396,7 @@ static bool run_shares(const Run *run, int shares, bool packs)
 static void run_last(const Run *run)
 {
     const Case *item = run->item;
-    MgpuShare want = {.samples = 1, .share = 0, .shares = 1, .threads = 1, .any_speed = true};
+    MgpuPart want = {.samples = 1, .index = 0, .count = 1, .threads = 1, .any_speed = true};
     MgpuLibraryMatmul *matmul = item->tensor[2]->sharded && item->samples > 1 ? mgpu_onednn_prepare(item->table, &want) : NULL;
     if (matmul == NULL)
         return;
@@ -406,7 +406,7 @@ static void run_last(const Run *run)
     mgpu_onednn_run(matmul, run->memory[0], run->memory[1], run->memory[2], NULL, item->samples - 1, scratch, 0);
     add_result(run, run->memory[2], got, false);
     int64_t per_sample = run->elements[2] / item->samples;
-    compare(run, got, run->elements[2] - per_sample, run->elements[2], "the last sample", mgpu_onednn_said(matmul));
+    compare(run, got, run->elements[2] - per_sample, run->elements[2], "the last sample", mgpu_onednn_implementation(matmul));
     for (int64_t i = 0; i < run->elements[2] - per_sample; i++)
         if (!isnan(got[i])) {
             printf("not ok %s: writes other samples\n", item->name);
@@ -434,7 +434,7 @@ static void *work(void *context)
 /* one matmul, several threads at once, each with its own result */
 static void run_threads(const Run *run)
 {
-    MgpuShare want = {.samples = run->item->samples, .share = 0, .shares = 1, .threads = THREADS, .any_speed = true};
+    MgpuPart want = {.samples = run->item->samples, .index = 0, .count = 1, .threads = THREADS, .any_speed = true};
     MgpuLibraryMatmul *matmul = mgpu_onednn_prepare(run->item->table, &want);
     pthread_t thread[THREADS];
     Worker worker[THREADS];
@@ -451,7 +451,7 @@ static void run_threads(const Run *run)
     }
     double *got = calloc((size_t)run->elements[2], sizeof *got);
     add_result(run, worker[0].c, got, false);
-    compare(run, got, 0, run->elements[2], "threads", mgpu_onednn_said(matmul));
+    compare(run, got, 0, run->elements[2], "threads", mgpu_onednn_implementation(matmul));
     for (int i = 0; i < THREADS; i++)
         free(worker[i].c);
     free(got);
@@ -483,7 +483,7 @@ static void check_overhead(void)
     static const mgpu_axis axis[] = {{16, 16, 0, 16, 0, 0}, {16, 0, 1, 1, 0, 0}, {16, 1, 16, 0, 0, 0}};
     static const mgpu_contraction table = {.m = 1, .n = 1, .k = 1, .axis = axis, .type = MGPU_F32};
     static float a[256], b[256], c[256];
-    MgpuShare want = {.samples = 1, .share = 0, .shares = 1, .threads = 1, .any_speed = true};
+    MgpuPart want = {.samples = 1, .index = 0, .count = 1, .threads = 1, .any_speed = true};
     MgpuLibraryMatmul *matmul = mgpu_onednn_prepare(&table, &want);
     if (matmul == NULL) {
         printf("not ok no small matmul\n");
@@ -557,7 +557,7 @@ static int test_narrow(const char *name)
         return SKIP;
     int taken[2] = {0, 0};
     for (int i = 0; i < case_count; i++) {
-        MgpuShare want = {.samples = cases[i].samples, .share = 0, .shares = 1, .threads = 1};
+        MgpuPart want = {.samples = cases[i].samples, .index = 0, .count = 1, .threads = 1};
         MgpuLibraryMatmul *matmul = mgpu_onednn_prepare(cases[i].table, &want);
         taken[has_half(&cases[i], 0) || has_half(&cases[i], 1)] += matmul != NULL;
         if (matmul != NULL)

@@ -125,7 +125,7 @@ static inline Tensor *random_temporary(RandomPhase *b, Dtype dtype, Shape shape,
 static inline void random_transfer(RandomPhase *b, Tensor *x, uint8_t transfer)
 {
     Task *t = random_add(b, TASK_TRANSFER);
-    t->parties.transfer = transfer;
+    t->participants.transfer = transfer;
     random_read(t, x);
     random_write(t, x);
 }

@@ -290,7 +290,7 @@ static void test_npy(void)
 }
 
 /* ---- safetensors */
-static void list_elements(void *context, int i, mgpu_stretch elements)
+static void list_elements(void *context, int i, mgpu_range elements)
 {
     char *to = (char *)context + strlen(context);
     snprintf(to, 20, "%d[%d,%d) ", i, (int)elements.begin, (int)elements.end);
@@ -336,15 +336,15 @@ static void test_safetensors(void)
     const void *data[3] = {"abc", w, b};
     char *path = path_of("a.safetensors");
     FILE *f = fopen(path, "wb");
-    FileLayout l = mgpu_lay_out(tensors, 3, &(FileNotes){42, NULL});
+    FileLayout l = mgpu_lay_out(tensors, 3, &(FileMetadata){42, NULL});
     fwrite(l.header, 1, (size_t)l.header_bytes, f);
     for (int k = 0; k < l.count; k++)
         fwrite(data[l.order[k]], 1, (size_t)mgpu_tensor_bytes(&tensors[l.order[k]].tensor), f);
     fclose(f);
     char parts[100] = "";
-    mgpu_each_tensor(&l, (mgpu_stretch){0, l.header_bytes + 8}, list_elements, parts);
-    mgpu_each_tensor(&l, (mgpu_stretch){l.header_bytes + 8, l.header_bytes + 24}, list_elements, parts);
-    mgpu_each_tensor(&l, (mgpu_stretch){l.header_bytes + 24, l.bytes}, list_elements, parts);
+    mgpu_each_tensor(&l, (mgpu_range){0, l.header_bytes + 8}, list_elements, parts);
+    mgpu_each_tensor(&l, (mgpu_range){l.header_bytes + 8, l.header_bytes + 24}, list_elements, parts);
+    mgpu_each_tensor(&l, (mgpu_range){l.header_bytes + 24, l.bytes}, list_elements, parts);
     say("safetensors/in-pieces", strcmp(parts, "1[0,1) 1[1,2) 2[0,2) 2[2,6) 0[0,3) ") == 0 && l.header_bytes % 8 == 0);
     mgpu_close_layout(&l);
     TensorFile file;

@@ -142,7 +142,7 @@ static void write_weights(const Test *t, const SavedTensor *tensors, int count)
 {
     char *path = mgpu_format("%s/w.safetensors", t->folder);
     FILE *f = fopen(path, "wb");
-    FileLayout l = mgpu_lay_out(tensors, count, &(FileNotes){-1, NULL});
+    FileLayout l = mgpu_lay_out(tensors, count, &(FileMetadata){-1, NULL});
     fwrite(l.header, 1, (size_t)l.header_bytes, f);
     for (int64_t i = l.header_bytes; i < l.bytes; i++)
         fputc(0, f);

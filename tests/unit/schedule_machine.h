@@ -186,9 +186,9 @@ static bool advance(Machine *m, int device, Lane lane)
     bool changed = step > 1 && m->sequence[step - 1] != m->sequence[step - 2];
     if (changed && predicts(m, step) != predicts(m, step - 1) && !m->drained[step][device] && !drain(m, device, step))
         return false;
-    for (int l = 0; m->place[at] == 0 && changed && mgpu_lane_meets((int)lane) && l < LANES; l++) {
+    for (int l = 0; m->place[at] == 0 && changed && mgpu_lane_synchronizes((int)lane) && l < LANES; l++) {
         int other = lane_index(device, (Lane)l);
-        if (l == (int)lane || !mgpu_lane_meets(l))
+        if (l == (int)lane || !mgpu_lane_synchronizes(l))
             continue;
         if (m->step[other] < step)
             return false;

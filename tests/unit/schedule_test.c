@@ -236,7 +236,7 @@ static const char *check_memory(const Program *p, const Phase *phase, const Devi
             if (a->end > b->bytes || b->offset + b->bytes > d->arena_bytes || b->offset % 64)
                 return format("%s lies outside its buffer or the arena", x->name);
             int64_t samples = b->kind == BUFFER_LOCAL && op->chunk < d->capacity ? op->chunk : d->capacity;
-            bool own = tensor_is_own(x, task->elements);
+            bool own = tensor_is_divided(x, task->elements);
             int64_t part = (op->own.end - op->own.begin) * dtype_bytes(x->dtype);
             if (a->end - a->begin != (own ? part : tensor_bytes(x, samples)) || (a->begin && a->begin % dtype_bytes(x->dtype)))
                 return format("%s has the wrong bytes", x->name);

@@ -126,7 +126,7 @@ static void by_hand(void)
     static const char SUM[] = "collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 40000 dtype f32 via nccl\n";
     Members members = members_of(hand(), PROCESSOR_CUDA, 1, 2);
     Method method;
-    double sum = cost_cheapest(&members, methods_of_way(&members, MGPU_WAY_NCCL), COLLECT_ALL_REDUCE, 40000, &method).us;
+    double sum = cost_cheapest(&members, methods_of_implementation(&members, MGPU_IMPLEMENTATION_NCCL), COLLECT_ALL_REDUCE, 40000, &method).us;
     s = simulate_hand(2, REDUCE, SUM, PROCESSOR_CUDA, 0);
     check(near(s->step_us, 110 + sum) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_COMMUNICATION], sum), "an all-reduce that is waited for is exposed");
     check(near(s->link_bytes[0], 40000) && near(s->link_bytes[1], 40000) && near(s->link_bytes[4] + s->link_bytes[5], 0), "2 (n - 1) / n of its bytes cross each link");

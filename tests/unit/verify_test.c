@@ -164,7 +164,7 @@ static void fill_digests(const PhaseSchedule *p, DeviceSchedule *d)
         uint64_t digest = digest_call(op->label);
         for (int i = 0; i < v.count && op->verb == VERB_TRANSFER; i++)
             if (v.all[i]->buffer == &d->buffers[op->reads[0].buffer])
-                v.all[i]->digest = digest_transfer(v.all[i]->digest, &p->collectives[op->target].parties);
+                v.all[i]->digest = digest_transfer(v.all[i]->digest, &p->collectives[op->target].participants);
         for (int i = 0; i < op->read_count - 1 && op->verb == VERB_CALL; i++)
             digest = digest_argument(digest, value_of(&v, op, &op->reads[i])->digest);
         for (int i = 0; i < op->write_count && op->verb == VERB_CALL; i++) {

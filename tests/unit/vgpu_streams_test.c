@@ -85,7 +85,7 @@ static void *wait_in_thread(void *unused)
 {
     use(0);
     MUST(cu->event_synchronize(awaited));
-    cu->tell(&counter, 1);
+    cu->publish(&counter, 1);
     return unused;
 }
 
@@ -93,12 +93,12 @@ static void through_threads(int wrong)
 {
     pthread_t thread;
     awaited = new_event();
-    cu->tell(&counter, 0);
+    cu->publish(&counter, 0);
     twice(0, "c1", gpu[0].a, gpu[0].b);
     MUST(cu->event_record(awaited, gpu[0].stream[0]));
     pthread_create(&thread, NULL, wait_in_thread, NULL);
     pthread_join(thread, NULL);
-    cu->hear(&counter, wrong ? 0 : 1);
+    cu->waited_for(&counter, wrong ? 0 : 1);
     twice(1, "c2", gpu[0].b, gpu[0].w);
 }
 

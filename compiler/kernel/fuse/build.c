@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-typedef struct Context { Fusion *f; Root *alone; FusionGroup *group; Memory *kept /* memory of alone->reads */; } Context;
+typedef struct BuildContext { Fusion *f; FusionRoot *root; FusionGroup *group; Memory *memory /* memory of alone->reads */; } BuildContext;
 
 static const Tensor *tensor_of(const Fusion *f, const Node *n)
 {
@@ -54,10 +54,10 @@ static const int64_t *steps_of(const Expr *offset, int axis_count)
 
 static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
 {
-    const Context *c = context;
+    const BuildContext *c = context;
     Exprs *x = e->exprs;
     bool leaf = n->op == OP_INPUT || n->op == OP_VARIABLE || n->op == OP_ARG;
-    Root *maker = c->f->info[n->id].maker;
+    FusionRoot *maker = c->f->info[n->id].maker;
     if (!leaf && !maker)
         return NULL;
     if (c->group && maker && !leaf && fuse_group(maker) == c->group) {
@@ -67,21 +67,21 @@ static Expr *stored(void *context, Evaluation *e, const Node *n, Expr *sample, E
     }
     const Tensor *tensor = tensor_of(c->f, n);
     Expr *offset = offset_of(x, tensor, n, sample, index);
-    if (c->alone) {
+    if (c->root) {
         Tensor dense = *tensor;
         bool gaps = tensor->node == n && !tensor->order && !shape_equal(&tensor->shape, &n->shape);
         dense.pitch = 0;
         dense.shape = gaps ? n->shape : tensor->shape;
         const Expr *place = tensor->pitch || gaps ? offset_of(x, &dense, n, sample, index) : offset;
-        Memory *outer = memory_use(c->kept);
-        APPEND(c->alone->reads, c->alone->read_count, ((Read){n, steps_of(place, x->axis_count), NULL}));
+        Memory *outer = memory_use(c->memory);
+        APPEND(c->root->reads, c->root->read_count, ((Read){n, steps_of(place, x->axis_count), NULL}));
         memory_use(outer);
     }
     Expr *value = expr_load(x, tensor, offset, guard);
     return expr_op(x, OP_CAST, n->dtype, &value, 1, NULL);
 }
 
-static void own_axes(Exprs *x, const Root *r, Expr **axes)
+static void axes_of_root(Exprs *x, const FusionRoot *r, Expr **axes)
 {
     x->axis_count = r->axis_count;
     memcpy(x->axis, r->axes, sizeof *r->axes * (size_t)r->axis_count);
@@ -89,7 +89,7 @@ static void own_axes(Exprs *x, const Root *r, Expr **axes)
         axes[i] = expr_axis(x, i);
 }
 
-static Expr *value_at_point(Evaluation *e, const Root *r, Expr **axes)
+static Expr *value_at_point(Evaluation *e, const FusionRoot *r, Expr **axes)
 {
     if (!r->target)
         return evaluate_point(e, r->node, axes);
@@ -127,15 +127,15 @@ static double flops_of(const Exprs *x)
 }
 
 /* Frees the expressions, and keeps what the merger needs. */
-static void evaluate_loops(Fusion *f, Root *r)
+static void evaluate_loops(Fusion *f, FusionRoot *r)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
     Exprs *x = NEW(Exprs), *y = NEW(Exprs);
-    Context c = {.f = f, .alone = r, .kept = outer};
+    BuildContext c = {.f = f, .root = r, .memory = outer};
     Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .stored = stored, .context = &c};
     Expr *axes[MAX_AXES];
     const Node *n = r->node;
-    own_axes(x, r, axes);
+    axes_of_root(x, r, axes);
     if (r->kind == ROOT_SCATTER) {
         bool samples;
         evaluate(&e, n->in[0], n->sharded ? axes[0] : NULL, axes + n->sharded, NULL);
@@ -154,11 +154,11 @@ static void evaluate_loops(Fusion *f, Root *r)
     memory_free(own);
 }
 
-void fuse_evaluate_alone(Fusion *f, Root *r)
+void fuse_evaluate_root(Fusion *f, FusionRoot *r)
 {
     const Node *n = r->node;
     if (r->kind == ROOT_SCAN) {
-        Root **part = fuse_scan_part(f, r);
+        FusionRoot **part = fuse_scan_results(f, r);
         if (*part) /* it reads for all results of the scan */
             return;
         *part = r;
@@ -189,7 +189,7 @@ static Store *add_store(Nest *nest, const Tensor *tensor, Expr *offset, Expr *va
 }
 
 /* Sets a member's index in the group's nest: at all iterations, at parallel ones, or, across, at those of reduction axes. */
-static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
+static void place_member(Exprs *x, const FusionRoot *shape, Expr **axes, FusionRoot *r)
 {
     if (r->elements) { /* a sum over all elements has no axes of its own */
         expr_unflatten(x, &r->node->shape, axes[0], r->index);
@@ -214,7 +214,7 @@ static void place_member(Exprs *x, const Root *shape, Expr **axes, Root *r)
     Expr *index[MAX_AXES], *flat = expr_index(x, 0);
     int64_t stride = 1;
     for (int i = shape->axis_count - 1; i >= 0; i--) {
-        if (shape->axes[i].samples || (r->outer && shape->axes[i].reduction != r->across))
+        if (shape->axes[i].samples || (r->outer && shape->axes[i].reduction != r->over_rows))
             continue;
         flat = expr_add(x, flat, expr_scale(x, axes[i], stride));
         stride *= shape->axes[i].extent;
@@ -244,11 +244,11 @@ static ReductionKind kind_of(const Node *n)
 }
 
 /* Returns the member's value. If it is not stored it is not rounded: other members of the group use the cast's operand. */
-static Expr *member_value(Evaluation *e, const Root *r, bool kept)
+static Expr *member_value(Evaluation *e, const FusionRoot *r, bool kept)
 {
     const Node *n = r->node;
     bool rounds = n->op == OP_CAST && dtype_is_half(n->dtype) && n->in[0]->dtype == F32;
-    return rounds && !kept ? evaluate(e, n->in[0], r->sample, r->index, NULL) : evaluate_own(e, n, r->sample, r->index, NULL);
+    return rounds && !kept ? evaluate(e, n->in[0], r->sample, r->index, NULL) : evaluate_computed(e, n, r->sample, r->index, NULL);
 }
 
 /* ---- sums with one term: the label's term of a cross-entropy */
@@ -301,11 +301,11 @@ static Expr *value_at_place(Exprs *x, Expr *e, Expr *const *axes, int axis, Expr
 }
 
 /* Returns v where i is k for the sum over i of (k == i ? v : 0): one element is read in place of all. NULL: another sum. */
-static Expr *value_of_choice(const Nest *nest, const Root *r, Expr *value, Expr *const *axes)
+static Expr *value_of_choice(const Nest *nest, const FusionRoot *r, Expr *value, Expr *const *axes)
 {
     Exprs *x = nest->exprs;
     int axis = summed_axis(x);
-    Expr *place = nest->reduction_count && !r->across && kind_of(r->node) == REDUCE_SUM && axis >= 0 ? chosen_place(value, axes[axis], axis) : NULL;
+    Expr *place = nest->reduction_count && !r->over_rows && kind_of(r->node) == REDUCE_SUM && axis >= 0 ? chosen_place(value, axes[axis], axis) : NULL;
     if (!place)
         return NULL;
     int64_t extent = x->axis[axis].extent;
@@ -320,15 +320,15 @@ static Expr *value_of_choice(const Nest *nest, const Root *r, Expr *value, Expr 
 }
 
 /* Adds the member's reduction and returns the expression of its result. */
-static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
+static Expr *add_reduction(Nest *nest, const FusionRoot *r, Expr *value, Expr **axes)
 {
     Exprs *x = nest->exprs;
     const Node *n = r->node;
     Expr *chosen = value_of_choice(nest, r, value, axes);
     if (chosen)
         return chosen;
-    Reduction red = {.kind = kind_of(n), .value = value, .dtype = n->dtype, .across = r->across, .node = n};
-    nest->across += r->across;
+    Reduction red = {.kind = kind_of(n), .value = value, .dtype = n->dtype, .over_rows = r->over_rows, .node = n};
+    nest->row_sum_count += r->over_rows;
     if (red.kind == REDUCE_ARGMAX) {
         Expr *flat = expr_index(x, 0);
         for (int i = 0; i < x->axis_count; i++)
@@ -336,14 +336,14 @@ static Expr *add_reduction(Nest *nest, const Root *r, Expr *value, Expr **axes)
                 flat = expr_add(x, expr_scale(x, flat, x->axis[i].extent), axes[i]);
         red.place = expr_value_of(x, flat, n->dtype);
     }
-    Expr *result = expr_result(x, nest->reduction_count, r->across, n->dtype, value->pass + 1, n);
+    Expr *result = expr_result(x, nest->reduction_count, r->over_rows, n->dtype, value->pass + 1, n);
     APPEND(nest->reductions, nest->reduction_count, red);
     return result;
 }
 
 /* Stores number, mean and sum of squared distances from the mean of what the call reduces, in double. They are computed from sums
  * of distances from the pivot and of their squares. */
-static void add_moments(Nest *nest, const Root *r, const Tensor *tensor, Evaluation *e, Expr **axes)
+static void add_moments(Nest *nest, const FusionRoot *r, const Tensor *tensor, Evaluation *e, Expr **axes)
 {
     Exprs *x = nest->exprs;
     const Node *n = r->node;
@@ -373,14 +373,14 @@ static void add_moments(Nest *nest, const Root *r, const Tensor *tensor, Evaluat
 
 static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
 {
-    Context c = {.f = f, .group = g};
+    BuildContext c = {.f = f, .group = g};
     Nest *nest = NEW(Nest);
     Exprs *x = nest->exprs = NEW(Exprs);
     Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .divided = f->program->target->regions, .stored = stored, .context = &c};
     Expr *axes[MAX_AXES];
-    own_axes(x, g->shape, axes);
+    axes_of_root(x, g->shape, axes);
     for (int i = 0; i < g->count; i++) {
-        Root *r = g->members[i];
+        FusionRoot *r = g->members[i];
         const Node *n = r->node;
         r->value = NULL;
         if (n->op == OP_MOMENTS && !r->target) {
@@ -393,7 +393,7 @@ static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
                                     : evaluate(&e, n, r->sample, r->index, NULL);
             Expr *offset = r->target->kind == TENSOR_REPORT ? expr_index(x, r->slot)
                                                            : offset_of(x, r->target, n, r->sample, r->index);
-            add_store(nest, r->target, offset, value, r->outer, n)->across = r->across;
+            add_store(nest, r->target, offset, value, r->outer, n)->over_rows = r->over_rows;
             continue;
         }
         bool kept = r->grouped || fuse_read_elsewhere(f, r);
@@ -404,7 +404,7 @@ static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
                       r->value, false, n);
         } else if (kept) {
             const Tensor *tensor = f->info[n->id].tensor;
-            add_store(nest, tensor, offset_of(x, tensor, n, r->sample, r->index), r->value, r->outer || r->reduces, n)->across = r->across;
+            add_store(nest, tensor, offset_of(x, tensor, n, r->sample, r->index), r->value, r->outer || r->reduces, n)->over_rows = r->over_rows;
         }
     }
     nest_finish(nest, f->program->target);
@@ -416,12 +416,12 @@ static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
 static void build_table(Fusion *f, FusionGroup *g, Nest *nest)
 {
     const Node *n = g->members[0]->node;
-    Context c = {.f = f, .group = g};
+    BuildContext c = {.f = f, .group = g};
     const Tensor *tensor = f->info[n->id].tensor;
     Exprs *x = nest->exprs = NEW(Exprs);
     Evaluation e = {.exprs = x, .stored = stored, .context = &c};
     Expr *axes[MAX_AXES];
-    own_axes(x, g->members[0], axes);
+    axes_of_root(x, g->members[0], axes);
     Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
     Expr *value = evaluate(&e, n->in[0], sample, index, NULL);
     add_store(nest, tensor, offset_of(x, tensor, n, sample, index), value, false, n);
@@ -431,7 +431,7 @@ static void build_table(Fusion *f, FusionGroup *g, Nest *nest)
 static void build_scatter(Fusion *f, FusionGroup *g, Kernel *k)
 {
     const Node *n = g->members[0]->node;
-    Context c = {.f = f, .group = g};
+    BuildContext c = {.f = f, .group = g};
     Expr *axes[MAX_AXES];
     const Tensor *tensor = f->info[n->id].tensor;
     k->nests = NEW_ARRAY(Nest, 2);
@@ -468,7 +468,7 @@ static void build_scatter(Fusion *f, FusionGroup *g, Kernel *k)
 static void build_concat(Fusion *f, FusionGroup *g, Kernel *k)
 {
     const Node *n = g->members[0]->node;
-    Context c = {.f = f, .group = g};
+    BuildContext c = {.f = f, .group = g};
     const Tensor *tensor = f->info[n->id].tensor;
     int axis = (int)n->ints[0];
     int64_t start = 0;
@@ -479,7 +479,7 @@ static void build_concat(Fusion *f, FusionGroup *g, Kernel *k)
         Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .stored = stored, .context = &c};
         const Shape *part = &n->in[i]->shape;
         Expr *axes[MAX_AXES], *at[MAX_RANK];
-        own_axes(x, g->members[0], axes);
+        axes_of_root(x, g->members[0], axes);
         x->axis[n->sharded + axis].extent = part->extent[axis];
         for (int j = 0; j < x->axis_count; j++)
             axes[j] = expr_axis(x, j);
@@ -644,7 +644,7 @@ static const char *title_of(const FusionGroup *g)
     const char *last = "";
     int shown = 0, left = 0;
     for (int i = 0; i < g->count; i++) {
-        const Root *r = g->members[i];
+        const FusionRoot *r = g->members[i];
         const char *name = r->target ? r->target->name : node_word(r->node);
         if (strcmp(name, last) == 0)
             continue;
@@ -719,7 +719,7 @@ void fuse_build(Fusion *f, FusionGroup *g)
     fuse_forget(g);
     Memory *outer = f->around ? NULL : memory_use(g->memory = memory_new());
     Kernel *k = g->kernel = NEW(Kernel);
-    const Root *first = g->members[0];
+    const FusionRoot *first = g->members[0];
     bool own = first->kind == ROOT_CONTRACTION || first->kind == ROOT_SCAN;
     BUILD[own ? fuse_kind(first->node->op) : KERNEL_NESTS](f, g, k);
     if (k->nest_count)

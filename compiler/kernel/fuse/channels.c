@@ -14,17 +14,17 @@
 
 typedef struct Folding { int64_t places, channels; } Folding; /* f, c' */
 
-typedef struct View { /* the attributes of a CONVOLVE or CONVOLVE_WEIGHT */
+typedef struct ConvolutionAttributes { /* the attributes of a CONVOLVE or CONVOLVE_WEIGHT */
     bool weight;
     int dims, last;         /* index of the last axis of positions */
     const Shape *x, *w, *y;
     const int64_t *stride, *low, *dilation, *input_dilation;
     int64_t groups;
-} View;
+} ConvolutionAttributes;
 
-static View view_of(const Node *n)
+static ConvolutionAttributes view_of(const Node *n)
 {
-    View v = {.weight = n->op == OP_CONVOLVE_WEIGHT, .dims = (int)n->ints[0], .last = (int)n->ints[0] - 1, .x = &n->in[0]->shape};
+    ConvolutionAttributes v = {.weight = n->op == OP_CONVOLVE_WEIGHT, .dims = (int)n->ints[0], .last = (int)n->ints[0] - 1, .x = &n->in[0]->shape};
     v.w = v.weight ? &n->shape : &n->in[1]->shape;
     v.y = v.weight ? &n->in[1]->shape : &n->shape;
     v.stride = n->ints + 1;
@@ -38,17 +38,17 @@ static View view_of(const Node *n)
 static int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
 /* zeros before the first tap; then taps and positions of the padded convolution, in groups of f */
-static int64_t taps_before(const View *v, int64_t f) { return (f - v->low[v->last] % f) % f; }
-static int64_t taps_of(const View *v, int64_t f) { return (v->w->extent[2 + v->last] + taps_before(v, f) + f - 1) / f; }
-static int64_t places_of(const View *v, int64_t f) { return (v->x->extent[v->last] + f - 1) / f; }
-static int64_t low_of(const View *v, int64_t f) { return (v->low[v->last] + taps_before(v, f)) / f; }
-static int64_t high_of(const View *v, int64_t f)
+static int64_t taps_before(const ConvolutionAttributes *v, int64_t f) { return (f - v->low[v->last] % f) % f; }
+static int64_t taps_of(const ConvolutionAttributes *v, int64_t f) { return (v->w->extent[2 + v->last] + taps_before(v, f) + f - 1) / f; }
+static int64_t places_of(const ConvolutionAttributes *v, int64_t f) { return (v->x->extent[v->last] + f - 1) / f; }
+static int64_t low_of(const ConvolutionAttributes *v, int64_t f) { return (v->low[v->last] + taps_before(v, f)) / f; }
+static int64_t high_of(const ConvolutionAttributes *v, int64_t f)
 {
     int64_t least = (v->y->extent[v->last] - 1) * (v->stride[v->last] / f) + taps_of(v, f) - low_of(v, f) - places_of(v, f);
     return least > 0 ? least : 0;
 }
 
-static bool may_fold(const View *v, int64_t f)
+static bool may_fold(const ConvolutionAttributes *v, int64_t f)
 {
     int last = v->last;
     if (f > 1 && (v->stride[last] % f || v->dilation[last] != 1 || v->input_dilation[last] != 1))
@@ -67,7 +67,7 @@ static double count_of(const Shape *s, int from, int to)
 }
 
 /* stored: x is in memory without padding, too */
-static double cost_of(const Program *p, const Node *n, const View *v, Folding to, bool stored)
+static double cost_of(const Program *p, const Node *n, const ConvolutionAttributes *v, Folding to, bool stored)
 {
     double samples = (double)model_samples(n->graph->model), places = count_of(v->x, 0, v->last) * (double)places_of(v, to.places);
     int64_t own = v->x->extent[v->dims], channels = to.places * to.channels;
@@ -84,7 +84,7 @@ static double cost_of(const Program *p, const Node *n, const View *v, Folding to
 
 static Folding cheapest(const Program *p, const Node *n, bool stored)
 {
-    View v = view_of(n);
+    ConvolutionAttributes v = view_of(n);
     int64_t own = v.x->extent[v.dims], many = VECTOR_BYTES / dtype_bytes(n->in[0]->dtype);
     Folding best = {1, own}, to;
     if (v.dims < 1 || v.groups != 1 || own % many == 0 || own == 0)
@@ -111,7 +111,7 @@ static Node *ordered(Graph *g, Node *n, bool back)
     return graph_transpose(g, n, order);
 }
 
-static Node *folded_x(Graph *g, const Node *x, const View *v, Folding to)
+static Node *folded_x(Graph *g, const Node *x, const ConvolutionAttributes *v, Folding to)
 {
     int64_t low[MAX_RANK] = {0}, high[MAX_RANK] = {0};
     high[v->last] = places_of(v, to.places) * to.places - v->x->extent[v->last];
@@ -123,7 +123,7 @@ static Node *folded_x(Graph *g, const Node *x, const View *v, Folding to)
 }
 
 /* Returns the weight's shape with so many taps along the last axis, in storage order [..., k, c, o]. */
-static Shape stored_shape(const View *v, int64_t taps, int64_t channels)
+static Shape stored_shape(const ConvolutionAttributes *v, int64_t taps, int64_t channels)
 {
     Shape s = {.rank = v->dims + 2};
     for (int i = 0; i < v->dims; i++)
@@ -133,7 +133,7 @@ static Shape stored_shape(const View *v, int64_t taps, int64_t channels)
     return s;
 }
 
-static Node *folded_weight(Graph *g, const Node *w, const View *v, Folding to)
+static Node *folded_weight(Graph *g, const Node *w, const ConvolutionAttributes *v, Folding to)
 {
     int64_t low[MAX_RANK] = {0}, high[MAX_RANK] = {0}, taps = taps_of(v, to.places);
     low[2 + v->last] = taps_before(v, to.places);
@@ -143,7 +143,7 @@ static Node *folded_weight(Graph *g, const Node *w, const View *v, Folding to)
     return ordered(g, graph_reshape(g, rows, stored_shape(v, taps, to.places * to.channels)), true);
 }
 
-static Node *unfolded_weight(Graph *g, Node *whole, const View *v, Folding to)
+static Node *unfolded_weight(Graph *g, Node *whole, const ConvolutionAttributes *v, Folding to)
 {
     int64_t first[MAX_RANK] = {0}, step[MAX_RANK], taps = taps_of(v, to.places);
     for (int i = 0; i < MAX_RANK; i++)
@@ -156,7 +156,7 @@ static Node *unfolded_weight(Graph *g, Node *whole, const View *v, Folding to)
 
 static Node *folded(Graph *g, const Node *n, Folding to)
 {
-    View v = view_of(n);
+    ConvolutionAttributes v = view_of(n);
     int64_t f = to.places, *ints = memcpy(NEW_ARRAY(int64_t, n->int_count), n->ints, sizeof *ints * (size_t)n->int_count);
     Node *in[] = {folded_x(g, n->in[0], &v, to), v.weight ? n->in[1]->mapped : folded_weight(g, n->in[1], &v, to)};
     ints[1 + v.last] = v.stride[v.last] / f;
@@ -208,8 +208,8 @@ Graph *fuse_fold_channels(const Program *p, Graph *g)
             graph_copy_node(target, n);
             continue;
         }
-        stand_at(target, n);
-        become(n, folded(target, n, to[i]));
+        set_position(target, n);
+        map_node(n, folded(target, n, to[i]));
     }
     if (any)
         graph_copy_results(target, g);

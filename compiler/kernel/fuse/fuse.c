@@ -77,7 +77,7 @@ static Kernel *add_kernel(Program *p, Kernel *k, const char *form)
         own->code = lowered(k, target, false);
     if (target->finishes(k))
         own->finish_code = lowered(k, target, true);
-    const char *launched = target->form ? target->form(k) : NULL;
+    const char *launched = target->shared_name ? target->shared_name(k) : NULL;
     if (k->path_count && target->bodies) {
         own->body = first_of(p, form, own);
         own->body->body_users++;
@@ -108,7 +108,7 @@ static Kernel *share(const Fusion *f, FusionGroup *g)
     Kernel *k = g->kernel;
     Memory *outer = memory_use(g->memory);
     find_paths(k);
-    const char *form = kernel_form(k), *key = form;
+    const char *form = kernel_shared_name(k), *key = form;
     for (int i = 0; i < k->path_count; i++)
         key = format("%s %llx", key, (unsigned long long)k->paths[i]);
     memory_use(outer);
@@ -134,21 +134,21 @@ static void task_parts(Task *t, const FusionGroup *g)
 {
     const Node *n = g->members[0]->node;
     if (t->kind == TASK_TRANSFER) {
-        t->parties = transfer_parties(n);
-        t->part_count = t->parties.parts ? n->int_count : 0;
+        t->participants = transfer_participants(n);
+        t->part_count = t->participants.parts ? n->int_count : 0;
     }
     for (int i = 0; i < g->count && t->elements && !t->part_count; i++) {
         n = node_sums_split(g->members[i]->node) ? g->members[i]->node->in[0] : g->members[i]->node;
-        t->parties.parts = node_is_split(n) ? node_parts(n, &t->part_count) : NULL;
+        t->participants.parts = node_is_split(n) ? node_parts(n, &t->part_count) : NULL;
     }
-    t->parties.parts = copy_of(t->parties.parts, sizeof *t->parties.parts * (size_t)t->part_count);
+    t->participants.parts = copy_of(t->participants.parts, sizeof *t->participants.parts * (size_t)t->part_count);
 }
 
 static void make_task(Fusion *f, FusionGroup *g)
 {
-    Memory *outer = fuse_keep(f);
+    Memory *outer = fuse_use_program_memory(f);
     Task *t = fuse_task(f, g);
-    const Root *first = g->members[0];
+    const FusionRoot *first = g->members[0];
     t->kind = first->kind == ROOT_REDUCE ? TASK_TRANSFER : TASK_KERNEL;
     task_parts(t, g);
     if (first->kind == ROOT_REDUCE) {
@@ -200,8 +200,8 @@ static Graph *scatter_into_sums(Graph *g)
             graph_copy_node(target, n);
             continue;
         }
-        stand_at(target, n);
-        become(n, graph_scatter_add(target, table[i]->mapped, s->in[1]->mapped, s->in[2]->mapped, (int)s->ints[0],
+        set_position(target, n);
+        map_node(n, graph_scatter_add(target, table[i]->mapped, s->in[1]->mapped, s->in[2]->mapped, (int)s->ints[0],
                                     node_sums_samples(s)));
     }
     if (found)
@@ -214,8 +214,8 @@ enum { ROUNDS = 8 };
 
 static void fuse_stages(Fusion *f)
 {
-    f->graph = fuse_straighten(f);
-    graph_mark_split(f->graph);
+    f->graph = fuse_copy_reordered(f);
+    graph_find_split(f->graph);
     const Fusion given = *f;
     bool *computed = NEW_ARRAY(bool, given.graph->node_count);
     Memory *own = NULL, *outer = NULL; /* of the last round; the memory of a scan's body is part of its kernel's */
@@ -231,7 +231,7 @@ static void fuse_stages(Fusion *f)
         f->info = NEW_ARRAY(Info, f->graph->node_count);
         fuse_find_roots(f);
         for (int i = 0; i < f->root_count; i++)
-            fuse_evaluate_alone(f, f->roots[i]);
+            fuse_evaluate_root(f, f->roots[i]);
         fuse_merge(f);
     }
     fuse_order(f);
@@ -247,7 +247,7 @@ Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool partial_batch)
     graph = fuse_fold_channels(program, scatter_into_sums(graph));
     *phase = (Phase){.kind = kind, .partial_batch = partial_batch, .graph = graph};
     Fusion f = {.program = program, .phase = phase, .graph = graph, .separate = program->options && program->options->no_fuse,
-                .kept = memory_in_use(), .stages = fuse_stages, .done = make_task};
+                .program_memory = memory_in_use(), .stages = fuse_stages, .done = make_task};
     fuse_add_leaves(&f);
     fuse_stages(&f);
     phase->graph = f.graph;

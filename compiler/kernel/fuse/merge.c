@@ -1,6 +1,6 @@
 /* merge.c: groups of roots that become one kernel.
  *
- * In: the roots, in topological order, and what each reads where (fuse_evaluate_alone). Out: groups.
+ * In: the roots, in topological order, and what each reads where (fuse_evaluate_root). Out: groups.
  *
  * Two groups may become one if
  *   - their loops fit: the same number of iterations; or one is a reduction and the other has an iteration for each result;
@@ -19,10 +19,10 @@
 enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 40, MOST_RAISED = 64, SHARED_ELEMENTS = 256,
        FEW_RESULTS = 64, MANY_ITERATIONS = 16384,
        SHARED_PART = 8,
-       LEAST_ACROSS = 64, /* elements of rows that are summed across */
-       MOST_ACROSS = 2 /* such sums of a kernel, which are in registers for a row */ };
+       LEAST_OVER_ROWS = 64, /* elements of rows that are summed over the rows */
+       MOST_OVER_ROWS = 2 /* such sums of a kernel, which are in registers for a row */ };
 
-FusionGroup *fuse_group(const Root *r)
+FusionGroup *fuse_group(const FusionRoot *r)
 {
     FusionGroup *g = r->group;
     while (g->into)
@@ -30,7 +30,7 @@ FusionGroup *fuse_group(const Root *r)
     return g;
 }
 
-bool fuse_read_elsewhere(const Fusion *f, const Root *r)
+bool fuse_read_elsewhere(const Fusion *f, const FusionRoot *r)
 {
     const Info *info = &f->info[r->node->id];
     for (int i = 0; i < info->reader_count; i++)
@@ -39,11 +39,11 @@ bool fuse_read_elsewhere(const Fusion *f, const Root *r)
     return info->result != NULL;
 }
 
-Root *fuse_maker(const Fusion *f, const Read *read) { return read->copy ? read->copy : f->info[read->node->id].maker; }
+FusionRoot *fuse_maker(const Fusion *f, const Read *read) { return read->copy ? read->copy : f->info[read->node->id].maker; }
 
 /* ---- loops that fit */
 
-static bool same_axes(const Root *a, const Root *b)
+static bool same_axes(const FusionRoot *a, const FusionRoot *b)
 {
     if (a->axis_count != b->axis_count)
         return false;
@@ -55,19 +55,19 @@ static bool same_axes(const Root *a, const Root *b)
 }
 
 /* True if the iterations are equally many: `map` is at all of them or (fits_outer) at the parallel ones. */
-static bool fits_full(const Root *map, const Root *shape) { return map->full == shape->full && map->samples == shape->samples; }
-static bool fits_outer(const Root *map, const Root *shape)
+static bool fits_full(const FusionRoot *map, const FusionRoot *shape) { return map->full == shape->full && map->samples == shape->samples; }
+static bool fits_outer(const FusionRoot *map, const FusionRoot *shape)
 {
     return map->full == shape->parallel && map->samples == shape->parallel_samples;
 }
 
-/* outer: the element-wise group is at parallel iterations. across: the group consists of sums across the other's rows and of
+/* outer: the element-wise group is at parallel iterations. over_rows: the group consists of sums across the other's rows and of
  * values at all iterations, or (with outer) of values at the iterations of such sums. */
-typedef struct Side { bool outer, across; } Side;
-typedef struct Fit { Root *shape; Side a, b; } Fit;
+typedef struct FitSide { bool outer, over_rows; } FitSide;
+typedef struct LoopFit { FusionRoot *shape; FitSide a, b; } LoopFit;
 
 /* Returns true if the reduction axes of each are the parallel axes of the other. */
-static bool crosses(const Root *a, const Root *b)
+static bool crosses(const FusionRoot *a, const FusionRoot *b)
 {
     if (a->axis_count != b->axis_count)
         return false;
@@ -80,7 +80,7 @@ static bool crosses(const Root *a, const Root *b)
 }
 
 /* Returns true if the sum is of a contraction's operand: it is left to be that contraction's epilogue (fuse/epilogue.c). */
-static bool is_for_contraction(const Fusion *f, const Root *sum)
+static bool is_for_contraction(const Fusion *f, const FusionRoot *sum)
 {
     const Info *info = sum->read_count == 1 ? &f->info[sum->reads[0].node->id] : NULL;
     for (int i = 0; info && i < info->reader_count; i++)
@@ -90,35 +90,35 @@ static bool is_for_contraction(const Fusion *f, const Root *sum)
 }
 
 /* Returns true if the kernel of these rows may compute the sums of the group at its end. */
-static bool may_be_across(const Fusion *f, const Root *rows, const FusionGroup *sums, int more)
+static bool may_be_over_rows(const Fusion *f, const FusionRoot *rows, const FusionGroup *sums, int more)
 {
     int64_t columns = rows->parallel ? rows->full / rows->parallel : 0;
-    bool fits = rows->parallel_samples && sums->shape->reduces_samples && columns >= LEAST_ACROSS &&
-                columns <= f->program->target->across_columns && crosses(rows, sums->shape);
+    bool fits = rows->parallel_samples && sums->shape->reduces_samples && columns >= LEAST_OVER_ROWS &&
+                columns <= f->program->target->over_rows_columns && crosses(rows, sums->shape);
     int count = 0;
     for (int i = 0; fits && i < sums->count; i++) {
-        const Root *r = sums->members[i];
+        const FusionRoot *r = sums->members[i];
         fits = !r->reduces || (r->node->op == OP_SUM && dtype_is_float(r->node->dtype) && !is_for_contraction(f, r));
         count += r->reduces;
     }
-    return fits && count + more <= MOST_ACROSS;
+    return fits && count + more <= MOST_OVER_ROWS;
 }
 
 /* Returns true if `map` has an iteration for each result of the sums across. */
-static bool fits_across(const Root *map, const FusionGroup *rows)
+static bool fits_row_sums(const FusionRoot *map, const FusionGroup *rows)
 {
-    return rows->across && !map->samples && map->full * rows->shape->parallel == rows->shape->full;
+    return rows->row_sum_count && !map->samples && map->full * rows->shape->parallel == rows->shape->full;
 }
 
-static bool loops_fit(const Fusion *f, const FusionGroup *a, const FusionGroup *b, Fit *fit)
+static bool loops_fit(const Fusion *f, const FusionGroup *a, const FusionGroup *b, LoopFit *fit)
 {
     bool reduces_a = a->shape->reduces, reduces_b = b->shape->reduces;
-    *fit = (Fit){.shape = a->shape};
+    *fit = (LoopFit){.shape = a->shape};
     if (reduces_a && reduces_b) {
-        fit->a.across = !a->across && may_be_across(f, b->shape, a, b->across);
-        fit->b.across = !b->across && !fit->a.across && may_be_across(f, a->shape, b, a->across);
-        fit->shape = fit->a.across ? b->shape : a->shape;
-        return fit->a.across || fit->b.across || (same_axes(a->shape, b->shape) && a->across + b->across <= MOST_ACROSS);
+        fit->a.over_rows = !a->row_sum_count && may_be_over_rows(f, b->shape, a, b->row_sum_count);
+        fit->b.over_rows = !b->row_sum_count && !fit->a.over_rows && may_be_over_rows(f, a->shape, b, a->row_sum_count);
+        fit->shape = fit->a.over_rows ? b->shape : a->shape;
+        return fit->a.over_rows || fit->b.over_rows || (same_axes(a->shape, b->shape) && a->row_sum_count + b->row_sum_count <= MOST_OVER_ROWS);
     }
     if (!reduces_a && !reduces_b) {
         if (b->shape->axis_count > a->shape->axis_count)
@@ -127,15 +127,15 @@ static bool loops_fit(const Fusion *f, const FusionGroup *a, const FusionGroup *
     }
     const FusionGroup *map = reduces_a ? b : a, *rows = reduces_a ? a : b;
     fit->shape = rows->shape;
-    bool across = fits_across(map->shape, rows), outer = across || fits_outer(map->shape, fit->shape);
-    *(map == a ? &fit->a : &fit->b) = (Side){outer, across};
+    bool across = fits_row_sums(map->shape, rows), outer = across || fits_outer(map->shape, fit->shape);
+    *(map == a ? &fit->a : &fit->b) = (FitSide){outer, across};
     return outer || fits_full(map->shape, fit->shape);
 }
 
 /* ---- reads at the iteration that computes the value */
 
 /* True if the offset is the iteration's number, in the reader's axes. parallel: over the parallel axes of `shape`. */
-static bool is_iteration_number(const Root *reader, const int64_t *steps, const Root *shape, bool parallel)
+static bool is_iteration_number(const FusionRoot *reader, const int64_t *steps, const FusionRoot *shape, bool parallel)
 {
     int64_t stride = 1;
     int sample = -1;
@@ -154,7 +154,7 @@ static bool is_iteration_number(const Root *reader, const int64_t *steps, const 
     return same && (sample < 0 || steps[sample] == stride);
 }
 
-static bool same_extents(const Root *a, const Root *b)
+static bool same_extents(const FusionRoot *a, const FusionRoot *b)
 {
     if (a->axis_count != b->axis_count)
         return false;
@@ -166,7 +166,7 @@ static bool same_extents(const Root *a, const Root *b)
 
 /* Returns true if the value is read at the iteration that computes it. outer_made, outer_reader: it is computed, or read, at the
  * parallel iterations of `shape`. */
-static bool aligned(const Root *reader, bool outer_reader, const Read *read, bool outer_made, const Root *shape)
+static bool aligned(const FusionRoot *reader, bool outer_reader, const Read *read, bool outer_made, const FusionRoot *shape)
 {
     if (outer_made == outer_reader)
         return is_iteration_number(reader, read->steps, shape, false);
@@ -178,19 +178,19 @@ static bool aligned(const Root *reader, bool outer_reader, const Read *read, boo
 }
 
 /* True if r is computed at the kernel's end: a sum across, or a value of such sums. A sum's terms are at all iterations. */
-static bool is_across(const Root *r, Side side, bool made) { return (r->across || side.across) && (r->reduces ? made : r->outer || side.outer); }
+static bool is_over_rows(const FusionRoot *r, FitSide side, bool made) { return (r->over_rows || side.over_rows) && (r->reduces ? made : r->outer || side.outer); }
 
-static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGroup *by, const Root *shape, Side side_from, Side side_by)
+static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGroup *by, const FusionRoot *shape, FitSide side_from, FitSide side_by)
 {
     for (int i = 0; i < by->count; i++) {
-        const Root *reader = by->members[i];
+        const FusionRoot *reader = by->members[i];
         bool outer_reader = reader->outer || side_by.outer;
         for (int k = 0; k < reader->read_count; k++) {
-            const Root *maker = fuse_maker(f, &reader->reads[k]);
+            const FusionRoot *maker = fuse_maker(f, &reader->reads[k]);
             if (!maker || fuse_group(maker) != from)
                 continue;
             bool outer_made = maker->outer || side_from.outer || maker->reduces;
-            if (is_across(maker, side_from, true) != is_across(reader, side_by, false) || f->info[reader->reads[k].node->id].same ||
+            if (is_over_rows(maker, side_from, true) != is_over_rows(reader, side_by, false) || f->info[reader->reads[k].node->id].computed_once ||
                 !aligned(reader, outer_reader, &reader->reads[k], outer_made, shape))
                 return false;
         }
@@ -200,19 +200,19 @@ static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGrou
 
 /* ---- paths */
 
-typedef struct Search { const Fusion *f; int stamp, visited; FusionGroup *stack[BUDGET + 8]; int depth; } Search;
+typedef struct PathSearch { const Fusion *f; int stamp, visited; FusionGroup *stack[BUDGET + 8]; int depth; } PathSearch;
 
 /* Returns the k-th root that must run before r, k < read_count + before_count; NULL: no kernel makes it. */
-static const Root *runs_before(const Fusion *f, const Root *r, int k)
+static const FusionRoot *runs_before(const Fusion *f, const FusionRoot *r, int k)
 {
     return k < r->read_count ? fuse_maker(f, &r->reads[k]) : r->before[k - r->read_count];
 }
 
-static void push_inputs(Search *s, const FusionGroup *g, const FusionGroup *skip, int above)
+static void push_inputs(PathSearch *s, const FusionGroup *g, const FusionGroup *skip, int above)
 {
     for (int i = 0; i < g->count; i++)
         for (int k = 0; k < g->members[i]->read_count + g->members[i]->before_count; k++) {
-            const Root *maker = runs_before(s->f, g->members[i], k);
+            const FusionRoot *maker = runs_before(s->f, g->members[i], k);
             if (!maker)
                 continue;
             FusionGroup *from = fuse_group(maker);
@@ -229,7 +229,7 @@ static void push_inputs(Search *s, const FusionGroup *g, const FusionGroup *skip
 /* Returns true if a path leads from `from` to `to` through a third group, or if the search is too long. */
 static bool path_between(Fusion *f, FusionGroup *from, const FusionGroup *to)
 {
-    Search s = {.f = f, .stamp = ++f->stamps};
+    PathSearch s = {.f = f, .stamp = ++f->stamps};
     push_inputs(&s, to, from, from->level + 1);
     while (s.depth > 0) {
         const FusionGroup *g = s.stack[--s.depth];
@@ -237,7 +237,7 @@ static bool path_between(Fusion *f, FusionGroup *from, const FusionGroup *to)
             return true;
         for (int i = 0; i < g->count; i++)
             for (int k = 0; k < g->members[i]->read_count + g->members[i]->before_count; k++) {
-                const Root *maker = runs_before(f, g->members[i], k);
+                const FusionRoot *maker = runs_before(f, g->members[i], k);
                 if (maker && fuse_group(maker) == from)
                     return true;
             }
@@ -251,11 +251,11 @@ static bool path_between(Fusion *f, FusionGroup *from, const FusionGroup *to)
 typedef struct Queue { FusionGroup **list; int count; } Queue;
 
 /* Returns the k-th root that must run after r: its readers, writers of what it reads, and last the REDUCE of its copy. */
-static Root *next_reader(const Fusion *f, const Root *r, int k)
+static FusionRoot *next_reader(const Fusion *f, const FusionRoot *r, int k)
 {
     const Info *info = &f->info[r->node->id];
     int readers = r->target ? 0 : info->reader_count;
-    return k < readers ? info->readers[k] : k < readers + r->sink_count ? r->sinks[k - readers] : r->copy_reader;
+    return k < readers ? info->readers[k] : k < readers + r->result_writer_count ? r->result_writers[k - readers] : r->copy_reader;
 }
 
 /* Returns true if the group may be raised to `level`: few groups after it must be raised, too (each counts up to twice). */
@@ -269,10 +269,10 @@ static bool may_raise(const Fusion *f, FusionGroup *start, int level)
         const FusionGroup *g = work[--count].g;
         int above = work[count].level;
         for (int i = 0; i < g->count; i++) {
-            const Root *r = g->members[i];
+            const FusionRoot *r = g->members[i];
             int readers = r->target ? 0 : f->info[r->node->id].reader_count;
-            for (int k = 0; k <= readers + r->sink_count; k++) {
-                const Root *reader = next_reader(f, r, k);
+            for (int k = 0; k <= readers + r->result_writer_count; k++) {
+                const FusionRoot *reader = next_reader(f, r, k);
                 const FusionGroup *next = reader && reader->group ? fuse_group(reader) : NULL;
                 if (!next || next == g || next == start || next->level > above)
                     continue;
@@ -298,13 +298,13 @@ static int read_total(const FusionGroup *g)
 
 static bool mergeable(const FusionGroup *g)
 {
-    const Root *first = g->members[0];
-    return first->kind == ROOT_LOOPS && !first->grouped && !first->alone && !first->behind_report;
+    const FusionRoot *first = g->members[0];
+    return first->kind == ROOT_LOOPS && !first->grouped && !first->not_merged && !first->after_report;
 }
 
 /* Returns true if short runs of a reduction's parallel iterations share a value that the group reads. One kernel would loop over
  * these runs, which are too short for vectors. */
-static bool cuts_into_runs(const Fusion *f, const FusionGroup *g, Side side)
+static bool cuts_into_runs(const Fusion *f, const FusionGroup *g, FitSide side)
 {
     for (int i = 0; i < g->count && side.outer && f->program->target->stores_runs; i++)
         for (int k = 0; k < g->members[i]->read_count; k++)
@@ -313,7 +313,7 @@ static bool cuts_into_runs(const Fusion *f, const FusionGroup *g, Side side)
     return false;
 }
 
-static bool may_merge(Fusion *f, FusionGroup *a, FusionGroup *b, Fit *fit)
+static bool may_merge(Fusion *f, FusionGroup *a, FusionGroup *b, LoopFit *fit)
 {
     if (a == b || !mergeable(a) || !mergeable(b) || a->early != b->early || a->update != b->update || a->shape->elements != b->shape->elements)
         return false;
@@ -331,11 +331,11 @@ static bool may_merge(Fusion *f, FusionGroup *a, FusionGroup *b, Fit *fit)
 
 static int by_order(const void *a, const void *b)
 {
-    const Root *const *x = a, *const *y = b;
+    const FusionRoot *const *x = a, *const *y = b;
     return ((*x)->order > (*y)->order) - ((*x)->order < (*y)->order);
 }
 
-static void raise_reader(Queue *q, const FusionGroup *g, const Root *reader)
+static void raise_reader(Queue *q, const FusionGroup *g, const FusionRoot *reader)
 {
     FusionGroup *next = reader->group ? fuse_group(reader) : NULL;
     if (!next || next == g || next->level > g->level)
@@ -355,26 +355,26 @@ static void raise_levels(const Fusion *f, FusionGroup *start)
         FusionGroup *g = q.list[--q.count];
         g->queued = false;
         for (int i = 0; i < g->count; i++) {
-            const Root *r = g->members[i];
+            const FusionRoot *r = g->members[i];
             int readers = r->target ? 0 : f->info[r->node->id].reader_count;
-            for (int k = 0; k <= readers + r->sink_count; k++)
+            for (int k = 0; k <= readers + r->result_writer_count; k++)
                 if (next_reader(f, r, k))
                     raise_reader(&q, g, next_reader(f, r, k));
         }
     }
 }
 
-static void take_side(FusionGroup *g, Side side)
+static void take_side(FusionGroup *g, FitSide side)
 {
     for (int i = 0; i < g->count; i++) {
-        Root *r = g->members[i];
+        FusionRoot *r = g->members[i];
         r->outer = r->outer || side.outer;
-        r->across = r->across || (side.across && (r->reduces || r->outer));
-        g->across += side.across && r->reduces;
+        r->over_rows = r->over_rows || (side.over_rows && (r->reduces || r->outer));
+        g->row_sum_count += side.over_rows && r->reduces;
     }
 }
 
-static void merge(const Fusion *f, FusionGroup *a, FusionGroup *b, const Fit *fit)
+static void merge(const Fusion *f, FusionGroup *a, FusionGroup *b, const LoopFit *fit)
 {
     take_side(a, fit->a);
     take_side(b, fit->b);
@@ -384,7 +384,7 @@ static void merge(const Fusion *f, FusionGroup *a, FusionGroup *b, const Fit *fi
     b->into = a;
     a->shape = fit->shape;
     a->weight += b->weight;
-    a->across += b->across;
+    a->row_sum_count += b->row_sum_count;
     int level = a->level > b->level ? a->level : b->level;
     bool raised = level != a->level || level != b->level;
     a->level = level;
@@ -420,7 +420,7 @@ static int by_level(const void *a, const void *b)
 }
 
 /* Adds the last groups that read a tensor that r reads, if it is large, absolutely and in proportion to r's iterations. */
-static void add_siblings(const Fusion *f, const Root *r, FusionGroup **list, int *count)
+static void add_siblings(const Fusion *f, const FusionRoot *r, FusionGroup **list, int *count)
 {
     for (int k = 0; k < r->read_count; k++) {
         const Node *n = r->reads[k].node;
@@ -441,7 +441,7 @@ static bool try_candidates(Fusion *f, FusionGroup *g, FusionGroup **list, int co
 {
     qsort(list, (size_t)count, sizeof *list, by_level);
     for (int i = 0; i < count; i++) {
-        Fit fit;
+        LoopFit fit;
         FusionGroup *other = list[i];
         if (!other->into && may_merge(f, other, g, &fit)) {
             merge(f, other, g, &fit);
@@ -451,13 +451,13 @@ static bool try_candidates(Fusion *f, FusionGroup *g, FusionGroup **list, int co
     return false;
 }
 
-static void find_partners(Fusion *f, FusionGroup *g, const Root *r)
+static void find_partners(Fusion *f, FusionGroup *g, const FusionRoot *r)
 {
     FusionGroup *list[MOST_CANDIDATES];
     for (;;) { /* a merged group may merge again with another group that the root reads */
         int count = 0;
         for (int k = 0; k < r->read_count; k++) {
-            const Root *maker = fuse_maker(f, &r->reads[k]);
+            const FusionRoot *maker = fuse_maker(f, &r->reads[k]);
             if (maker && maker->group && fuse_group(maker) != g)
                 add_candidate(list, &count, fuse_group(maker));
         }
@@ -474,13 +474,13 @@ static void find_partners(Fusion *f, FusionGroup *g, const Root *r)
     }
 }
 
-FusionGroup *fuse_new_group(Fusion *f, Root *r)
+FusionGroup *fuse_new_group(Fusion *f, FusionRoot *r)
 {
     FusionGroup *g = NEW(FusionGroup);
     *g = (FusionGroup){.shape = r, .order = f->group_count, .weight = r->weight, .early = r->early, .update = r->update};
     APPEND(g->members, g->count, r);
     for (int k = 0; k < r->read_count + r->before_count; k++) {
-        const Root *maker = runs_before(f, r, k);
+        const FusionRoot *maker = runs_before(f, r, k);
         if (maker && maker != r && fuse_group(maker)->level >= g->level)
             g->level = fuse_group(maker)->level + 1;
     }
@@ -492,46 +492,46 @@ FusionGroup *fuse_new_group(Fusion *f, Root *r)
 /* Records that a sink runs after the readers of its variable's old value. Sinks after it that read the variable, too, are left
  * out, so that there is no cycle here; fuse/order.c resolves that case. Report values join the report's kernel without this
  * check: a sink after the report must not share a kernel with one of their producers, or it would depend on itself. */
-static void find_old_readers(Fusion *f, Root *sink)
+static void find_old_readers(Fusion *f, FusionRoot *writer)
 {
-    const Node *variable = sink->target && sink->target->kind == TENSOR_VARIABLE ? sink->target->node : NULL;
+    const Node *variable = writer->target && writer->target->kind == TENSOR_VARIABLE ? writer->target->node : NULL;
     const Info *info = variable ? &f->info[variable->id] : NULL;
     for (int k = 0; variable && k < info->reader_count; k++)
-        if (info->readers[k]->group && info->readers[k] != sink) {
-            Root *reader = info->readers[k];
-            APPEND(sink->before, sink->before_count, reader);
-            APPEND(reader->sinks, reader->sink_count, sink);
-            sink->behind_report |= reader->behind_report || (reader->target && reader->target->kind == TENSOR_REPORT);
+        if (info->readers[k]->group && info->readers[k] != writer) {
+            FusionRoot *reader = info->readers[k];
+            APPEND(writer->before, writer->before_count, reader);
+            APPEND(reader->result_writers, reader->result_writer_count, writer);
+            writer->after_report |= reader->after_report || (reader->target && reader->target->kind == TENSOR_REPORT);
         }
 }
 
 /* All results of one scan with samples are one computation, and all without samples are another. */
-static bool join_scan(const Fusion *f, FusionGroup *g, const Root *r)
+static bool join_scan(const Fusion *f, FusionGroup *g, const FusionRoot *r)
 {
     if (r->kind != ROOT_SCAN)
         return false;
-    FusionGroup *first = fuse_group(*fuse_scan_part(f, r));
+    FusionGroup *first = fuse_group(*fuse_scan_results(f, r));
     if (first != g)
-        merge(f, first, g, &(Fit){.shape = first->shape});
+        merge(f, first, g, &(LoopFit){.shape = first->shape});
     return true;
 }
 
 /* The results of one attention are one computation, and so are its gradients, and the values and places of a TOP_K. They have
  * equal operands, so no path leads from one to another. */
-static bool join_results(const Fusion *f, FusionGroup *g, const Root *r)
+static bool join_results(const Fusion *f, FusionGroup *g, const FusionRoot *r)
 {
     if ((!is_attention(r->node->op) && r->node->op != OP_TOP_K) || r->target)
         return false;
     size_t shared = r->node->op == OP_TOP_K ? 2 : 3; /* number of attributes that must be equal */
     const Info *info = &f->info[r->reads[0].node->id];
     for (int i = 0; i < info->reader_count && info->readers[i]->group; i++) {
-        const Root *other = info->readers[i];
+        const FusionRoot *other = info->readers[i];
         FusionGroup *into = fuse_group(other);
         if (into == g || other->target || other->node->op != r->node->op || into->early != g->early || into->update != g->update ||
             memcmp(other->node->in, r->node->in, sizeof *r->node->in * (size_t)r->node->inputs) != 0 ||
             memcmp(other->node->ints, r->node->ints, sizeof *r->node->ints * shared) != 0)
             continue;
-        merge(f, into, g, &(Fit){.shape = into->shape});
+        merge(f, into, g, &(LoopFit){.shape = into->shape});
         return true;
     }
     return false;
@@ -540,7 +540,7 @@ static bool join_results(const Fusion *f, FusionGroup *g, const Root *r)
 void fuse_merge(Fusion *f)
 {
     for (int i = 0; i < f->root_count; i++) {
-        Root *r = f->roots[i];
+        FusionRoot *r = f->roots[i];
         for (int k = 0; k < r->read_count; k++) {
             Info *info = &f->info[r->reads[k].node->id];
             if (!r->reads[k].copy && (!info->reader_count || info->readers[info->reader_count - 1] != r))
@@ -550,13 +550,13 @@ void fuse_merge(Fusion *f)
     f->queue = NEW_ARRAY(FusionGroup *, f->root_count + 1);
     FusionGroup *report = NULL;
     for (int i = 0; i < f->root_count; i++) {
-        Root *r = f->roots[i];
+        FusionRoot *r = f->roots[i];
         find_old_readers(f, r);
         FusionGroup *g = fuse_new_group(f, r);
         if (r->target && r->target->kind == TENSOR_REPORT) { /* one kernel writes all numbers of the report */
             if (report) {
                 report->update = report->update || g->update;
-                merge(f, report, g, &(Fit){.shape = report->shape});
+                merge(f, report, g, &(LoopFit){.shape = report->shape});
             } else {
                 report = g;
             }

@@ -35,14 +35,14 @@ static bool safe_in_place(const Kernel *k, const Tensor *tensor)
     return true;
 }
 
-static bool writes_variable(const Root *r) { return r->target && r->target->kind == TENSOR_VARIABLE; }
+static bool writes_variable(const FusionRoot *r) { return r->target && r->target->kind == TENSOR_VARIABLE; }
 
 /* Builds the kernel for what this stage needs of it. Kernels of a phase are then freed and built again by fuse/pack.c: all of
  * them at once would be most of mgpuc's memory for a deep model. */
-static void look_at_kernel(Fusion *f, FusionGroup *g)
+static void analyse_kernel(Fusion *f, FusionGroup *g)
 {
     fuse_build(f, g);
-    g->little = fuse_little(g);
+    g->small = fuse_is_small(g);
     for (int i = 0; i < g->count; i++)
         g->members[i]->in_place = writes_variable(g->members[i]) && safe_in_place(g->kernel, g->members[i]->target);
     if (!f->around)
@@ -50,13 +50,13 @@ static void look_at_kernel(Fusion *f, FusionGroup *g)
 }
 
 /* Makes the sink write a temporary, and adds a sink that copies it into the variable at the end. */
-static void write_later(Fusion *f, Root *r)
+static void write_later(Fusion *f, FusionRoot *r)
 {
     Tensor *variable = r->target;
     const Node *n = r->node;
     r->target = fuse_add_tensor(f, TENSOR_TEMPORARY, format("t%d_new_%s", n->id, kernel_argument_name(variable)), 0,
                                 variable->dtype, &n->shape, false, (Node *)(uintptr_t)n);
-    Root *copy = fuse_add_root(f, n, variable);
+    FusionRoot *copy = fuse_add_root(f, n, variable);
     copy->at = r->at;
     copy->update = r->update;
     copy->weight = 1;
@@ -67,8 +67,8 @@ static void write_later(Fusion *f, Root *r)
     }
     r->copy_reader = copy;
     APPEND(copy->reads, copy->read_count, ((Read){n, NULL, r}));
-    look_at_kernel(f, fuse_group(r));
-    look_at_kernel(f, fuse_new_group(f, copy));
+    analyse_kernel(f, fuse_group(r));
+    analyse_kernel(f, fuse_new_group(f, copy));
 }
 
 static bool order_asks(const FusionGroup *g)
@@ -84,7 +84,7 @@ static void find_places(Fusion *f)
     int groups = f->group_count;
     for (int i = 0; i < groups; i++)
         if (order_asks(f->groups[i]))
-            look_at_kernel(f, f->groups[i]);
+            analyse_kernel(f, f->groups[i]);
     for (int i = 0; i < groups; i++) {
         FusionGroup *g = f->groups[i];
         for (int k = 0; k < g->count; k++)
@@ -110,11 +110,11 @@ typedef struct Heap { FusionGroup **list; int count; } Heap;
  * few kernels of them. */
 static int rank_of(const FusionGroup *g)
 {
-    const Root *r = g->members[0];
+    const FusionRoot *r = g->members[0];
     if (g->early)
         return 0;
     if (g->update)
-        return g->little ? 4 : 3;
+        return g->small ? 4 : 3;
     return r->kind == ROOT_CONTRACTION && r->backward && !r->node->sharded ? 1 : 2;
 }
 
@@ -161,9 +161,9 @@ static void add_edges(const Fusion *f)
     for (int i = 0; i < f->group_count; i++) {
         FusionGroup *g = f->groups[i];
         for (int k = 0; k < g->count; k++) {
-            const Root *r = g->members[k];
+            const FusionRoot *r = g->members[k];
             for (int j = 0; j < r->read_count; j++) {
-                const Root *maker = fuse_maker(f, &r->reads[j]);
+                const FusionRoot *maker = fuse_maker(f, &r->reads[j]);
                 const Node *n = r->reads[j].node;
                 if (maker)
                     add_edge(fuse_group(maker), g);
@@ -177,7 +177,7 @@ static void add_edges(const Fusion *f)
 /* false: the groups' dependences have a cycle */
 static bool sort_groups(Fusion *f)
 {
-    f->writer = NEW_ARRAY(Root *, f->graph->model->variable_count);
+    f->writer = NEW_ARRAY(FusionRoot *, f->graph->model->variable_count);
     for (int i = 0; i < f->root_count; i++)
         if (writes_variable(f->roots[i]))
             f->writer[f->roots[i]->target->index] = f->roots[i];

@@ -5,7 +5,7 @@
  * nests of a packed kernel run one after the other, so their order keeps every dependence. On a GPU, where a launch takes as
  * long, they run side by side: a packed nest touches nothing that another one writes. Their partial results share one workspace.
  *
- * Many small updates stay separate calls of one function if they can: a launch executes several of them (plan/together.c), and
+ * Many small updates stay separate calls of one function if they can: a launch executes several of them (plan/update_launches.c), and
  * there is less to compile. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
@@ -15,7 +15,7 @@
 
 enum { MOST_NESTS = 16 };
 
-static int64_t most_iterations(void) { return CHIP[PROCESSOR_HOST].alone_iterations; } /* limit for all nests of a kernel */
+static int64_t most_iterations(void) { return CHIP[PROCESSOR_HOST].one_thread_iterations; } /* limit for all nests of a kernel */
 
 static int64_t iterations(const Kernel *k)
 {
@@ -32,7 +32,7 @@ static int64_t iterations(const Kernel *k)
     return count;
 }
 
-bool fuse_little(const FusionGroup *g)
+bool fuse_is_small(const FusionGroup *g)
 {
     const Kernel *k = g->kernel;
     return k && k->nest_count && !k->partial_bytes && k->split == MGPU_SPLIT_NONE && g->members[0]->kind == ROOT_LOOPS &&
@@ -77,7 +77,7 @@ static void join(FusionGroup *to, FusionGroup *from)
     }
 }
 
-static bool fits_behind(const FusionGroup *open, const FusionGroup *g)
+static bool fits_after(const FusionGroup *open, const FusionGroup *g)
 {
     return open->early == g->early && open->update == g->update && open->kernel->nest_count < MOST_NESTS;
 }
@@ -101,7 +101,7 @@ static bool touches(const Kernel *a, const Kernel *b) /* true if a accesses what
     return false;
 }
 
-static bool fits_beside(const FusionGroup *open, const FusionGroup *g)
+static bool fits_with(const FusionGroup *open, const FusionGroup *g)
 {
     return open->early == g->early && open->update == g->update && open->kernel->nest_count + g->kernel->nest_count <= MOST_NESTS &&
            !touches(g->kernel, open->kernel) && !touches(open->kernel, g->kernel);
@@ -113,7 +113,7 @@ static bool has_many_updates(const Fusion *f)
 {
     int count = 0;
     for (int i = 0; i < f->group_count; i++)
-        count += f->groups[i]->update && f->groups[i]->little;
+        count += f->groups[i]->update && f->groups[i]->small;
     return f->program->target->may_join && count > MOST_NESTS;
 }
 
@@ -143,10 +143,10 @@ void fuse_pack(Fusion *f)
         FusionGroup *g = f->groups[i];
         if (!g->kernel && g->members[0]->kind != ROOT_REDUCE)
             fuse_build(f, g);
-        bool little = packs && !g->members[0]->elements && (may_pack ? g->kernel && may_pack(g->kernel) && !has_random(g->kernel) : fuse_little(g));
+        bool little = packs && !g->members[0]->elements && (may_pack ? g->kernel && may_pack(g->kernel) && !has_random(g->kernel) : fuse_is_small(g));
         little = little && !(many && g->update && f->program->target->may_join(g->kernel));
         int64_t count = little && !may_pack ? iterations(g->kernel) : 0;
-        bool fits = little && open && (may_pack ? fits_beside(open, g) : fits_behind(open, g) && open_iterations + count <= most_iterations());
+        bool fits = little && open && (may_pack ? fits_with(open, g) : fits_after(open, g) && open_iterations + count <= most_iterations());
         if (fits) {
             join(open, g);
             open_iterations += count;

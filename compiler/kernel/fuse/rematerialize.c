@@ -18,7 +18,7 @@ static const double TINY_BYTES = 8192;
 
 typedef struct Leaf { const Node *node; bool stored; } Leaf;
 
-typedef struct Again {
+typedef struct Rematerializer {
     Fusion *f;
     bool *locked;            /* by node: a decision of this round depends on its current state */
     int *seen, stamp;        /* by node: the current group reads or computes it (seen[i] == stamp) */
@@ -27,25 +27,25 @@ typedef struct Again {
     int leaf_count;
     double flops;            /* per element, from the leaves */
     int weight;
-} Again;
+} Rematerializer;
 
-static double bytes_of(const Again *a, const Node *n)
+static double bytes_of(const Rematerializer *a, const Node *n)
 {
     const Tensor *stored = a->f->info[n->id].tensor;
     return node_elements(n) * dtype_bytes(stored ? stored->dtype : n->dtype);
 }
 
 /* Returns the bytes of a leaf that are read for v: a gather does not read a whole table that is the same for all samples. */
-static double read_bytes(const Again *a, const Node *leaf, const Node *v)
+static double read_bytes(const Rematerializer *a, const Node *leaf, const Node *v)
 {
     double whole = bytes_of(a, leaf), part = node_elements(v) * dtype_bytes(leaf->dtype);
     return !leaf->sharded && part < whole ? part : whole;
 }
 
-static double iterations_of(const Root *r) { return (double)r->full * (r->samples ? SOME_SAMPLES : 1); }
+static double iterations_of(const FusionRoot *r) { return (double)r->full * (r->samples ? SOME_SAMPLES : 1); }
 
 /* Returns true if only loop nests read it, and not too many. */
-static bool readers_compute(const Fusion *f, const Root *r)
+static bool readers_compute(const Fusion *f, const FusionRoot *r)
 {
     const Info *info = &f->info[r->node->id];
     for (int i = 0; i < info->reader_count; i++)
@@ -55,26 +55,26 @@ static bool readers_compute(const Fusion *f, const Root *r)
 }
 
 /* Random numbers are cheap only if they are computed in order, and weights of convolutions are stored in another order. */
-static bool drawn_in_order(const Fusion *f, const Root *r)
+static bool is_random_in_order(const Fusion *f, const FusionRoot *r)
 {
     enum { OUT_IN_AND_PLACE = 3, PAIRS = 1 };
     return f->phase->kind == PHASE_INIT && r->node->op == OP_RANDOM && r->node->shape.rank >= OUT_IN_AND_PLACE + PAIRS;
 }
 
-static bool may_compute(const Fusion *f, const Root *r)
+static bool may_compute(const Fusion *f, const FusionRoot *r)
 {
-    return !drawn_in_order(f, r) && r->kind == ROOT_LOOPS && !r->target && !r->reduces && !r->grouped && !r->alone && !f->computed[r->node->id] &&
-           OP_INFO[r->node->op].op_class != MARK && !f->info[r->node->id].result && !f->info[r->node->id].same;
+    return !is_random_in_order(f, r) && r->kind == ROOT_LOOPS && !r->target && !r->reduces && !r->grouped && !r->not_merged && !f->computed[r->node->id] &&
+           OP_INFO[r->node->op].op_class != MARK && !f->info[r->node->id].result && !f->info[r->node->id].computed_once;
 }
 
 /* false: there are too many leaves, or one that others cannot read */
-static bool find_leaves(Again *a, const Root *r, int depth)
+static bool find_leaves(Rematerializer *a, const FusionRoot *r, int depth)
 {
     a->flops += r->flops;
     a->weight += r->weight;
     for (int k = 0; k < r->read_count; k++) {
         const Node *n = r->reads[k].node;
-        const Root *maker = fuse_maker(a->f, &r->reads[k]);
+        const FusionRoot *maker = fuse_maker(a->f, &r->reads[k]);
         bool known = r->reads[k].copy != NULL;
         if (known)
             return false;
@@ -95,7 +95,7 @@ static bool find_leaves(Again *a, const Root *r, int depth)
     return true;
 }
 
-static bool backward_reads(Again *a, const Node *n)
+static bool backward_reads(Rematerializer *a, const Node *n)
 {
     if (!a->alive[n->id]) {
         const Info *info = &a->f->info[n->id];
@@ -108,11 +108,11 @@ static bool backward_reads(Again *a, const Node *n)
 }
 
 /* Marks what the group reads and computes without v. */
-static void mark_known(Again *a, const FusionGroup *g, const Node *v)
+static void add_known(Rematerializer *a, const FusionGroup *g, const Node *v)
 {
     a->stamp++;
     for (int i = 0; i < g->count; i++) {
-        const Root *r = g->members[i];
+        const FusionRoot *r = g->members[i];
         if (!r->target)
             a->seen[r->node->id] = a->stamp;
         for (int k = 0; k < r->read_count; k++)
@@ -126,7 +126,7 @@ static double evaluations(const FusionGroup *g, const Node *v, double elements, 
 {
     double all = 0;
     for (int i = 0; i < g->count; i++) {
-        const Root *r = g->members[i];
+        const FusionRoot *r = g->members[i];
         double reads = 0;
         for (int k = 0; k < r->read_count; k++)
             reads += r->reads[k].node == v;
@@ -138,7 +138,7 @@ static double evaluations(const FusionGroup *g, const Node *v, double elements, 
 }
 
 /* Returns the bytes that a step saves if v is not stored; operations count as bytes. */
-static double gain(Again *a, const Root *r)
+static double gain(Rematerializer *a, const FusionRoot *r)
 {
     const Node *v = r->node;
     const Info *info = &a->f->info[v->id];
@@ -168,7 +168,7 @@ static double gain(Again *a, const Root *r)
             continue;
         done[groups++] = g;
         saved += bytes;
-        mark_known(a, g, v);
+        add_known(a, g, v);
         for (int k = 0; k < a->leaf_count; k++)
             if (a->seen[a->leaf[k].node->id] != a->stamp)
                 saved -= read_bytes(a, a->leaf[k].node, v);
@@ -179,7 +179,7 @@ static double gain(Again *a, const Root *r)
     return longer > 1.1 * bytes || most * a->weight > MOST_EVALUATED ? 0 : saved;
 }
 
-static bool try_again(Again *a, Root *r)
+static bool try_rematerialize(Rematerializer *a, FusionRoot *r)
 {
     const Fusion *f = a->f;
     const Node *v = r->node;
@@ -211,9 +211,9 @@ static bool try_again(Again *a, Root *r)
 bool fuse_rematerialize(Fusion *f)
 {
     int count = f->graph->node_count;
-    Again a = {.f = f, .locked = NEW_ARRAY(bool, count), .seen = NEW_ARRAY(int, count), .alive = NEW_ARRAY(int, count)};
+    Rematerializer a = {.f = f, .locked = NEW_ARRAY(bool, count), .seen = NEW_ARRAY(int, count), .alive = NEW_ARRAY(int, count)};
     bool any = false;
     for (int i = 0; i < f->root_count; i++)
-        any = try_again(&a, f->roots[i]) || any;
+        any = try_rematerialize(&a, f->roots[i]) || any;
     return any;
 }

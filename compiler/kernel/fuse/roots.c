@@ -10,7 +10,7 @@
 #include "compiler/ir/rebuild.h"
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
-#include "compiler/passes/same.h"
+#include "compiler/passes/compute_once.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,7 +34,7 @@ enum {
 static const double ABOUT_ONE = 1.3; /* values read per element; up to here reading them is preferred to storing the element */
 
 /* Operations that have their own kind of kernel; all others are nests. */
-static const struct { Op op; KernelKind kind; } OWN_KIND[] = {
+static const struct { Op op; KernelKind kind; } KIND_OF[] = {
     {OP_EINSUM, KERNEL_CONTRACTION},    {OP_CONVOLVE, KERNEL_CONTRACTION},         {OP_CONVOLVE_WEIGHT, KERNEL_CONTRACTION},
     {OP_ATTENTION, KERNEL_ATTENTION},   {OP_ATTENTION_GRADIENT, KERNEL_ATTENTION}, {OP_CUMSUM, KERNEL_ROWS},
     {OP_TOP_K, KERNEL_ROWS},            {OP_RESULT, KERNEL_SCAN},
@@ -42,9 +42,9 @@ static const struct { Op op; KernelKind kind; } OWN_KIND[] = {
 
 KernelKind fuse_kind(Op op)
 {
-    for (int i = 0; i < COUNT(OWN_KIND); i++)
-        if (OWN_KIND[i].op == op)
-            return OWN_KIND[i].kind;
+    for (int i = 0; i < COUNT(KIND_OF); i++)
+        if (KIND_OF[i].op == op)
+            return KIND_OF[i].kind;
     return KERNEL_NESTS;
 }
 
@@ -74,7 +74,7 @@ const char *node_word(const Node *n)
 
 static bool leaf_in_memory(const Node *n) { return n->op == OP_INPUT || n->op == OP_VARIABLE || n->op == OP_ARG; }
 
-static bool in_own_order(const Variable *v)
+static bool is_in_node_order(const Variable *v)
 {
     for (int i = 0; i < v->shape.rank; i++)
         if (v->order[i] != i)
@@ -82,7 +82,7 @@ static bool in_own_order(const Variable *v)
     return true;
 }
 
-static bool identity_order(const Node *variable) { return in_own_order(&variable->graph->model->variables[variable->ints[0]]); }
+static bool identity_order(const Node *variable) { return is_in_node_order(&variable->graph->model->variables[variable->ints[0]]); }
 
 /* Returns true for a value that costs almost nothing wherever it is used and is never in memory. */
 static bool never_root(const Node *n)
@@ -91,12 +91,12 @@ static bool never_root(const Node *n)
     return number || n->op == OP_SCAN || leaf_in_memory(n);
 }
 
-static bool copies_part(const Node *n) { return n->op == OP_OWN && n->in[0]->distribution == SPLIT; }
+static bool copies_split(const Node *n) { return n->op == OP_OWN && n->in[0]->distribution == SPLIT; }
 
 static bool always_root(const Node *n)
 {
     return fuse_contracts(n) || node_is_loop_reduction(n) || n->op == OP_SCATTER_ADD || op_is_transfer(n->op) ||
-           n->op == OP_RESULT || copies_part(n);
+           n->op == OP_RESULT || copies_split(n);
 }
 
 /* Returns true for the WHERE of a requirement: its value is stored, so that the search for a NaN's cause finds the sample. */
@@ -196,15 +196,15 @@ static void find_needed(Fusion *f)
             f->info[g->nodes[i]->in[k]->id].needed = true;
 }
 
-static void mark_same(Fusion *f)
+static void set_computed_once(Fusion *f)
 {
     int count = f->graph->node_count;
     bool *needed = NEW_ARRAY(bool, count), *same = NEW_ARRAY(bool, count), *extrema = NEW_ARRAY(bool, count);
     for (int i = 0; i < count; i++)
         needed[i] = f->info[i].needed;
-    find_same(f->graph, needed, same, extrema);
+    find_computed_once(f->graph, needed, same, extrema);
     for (int i = 0; i < count; i++)
-        f->info[i].same = same[i];
+        f->info[i].computed_once = same[i];
 }
 
 /* Returns how often an element of an input is computed per element of n if it is not stored: once, or for windows more often. */
@@ -275,7 +275,7 @@ static void find_gathered(Fusion *f)
         const Result *r = &g->results[i];
         const Node *n = r->value;
         const Variable *v = r->role == ROLE_UPDATE ? &g->model->variables[r->index] : NULL;
-        if (v && n->op == OP_ALL_GATHER && node_is_split(n->in[0]) && !v->split && v->dtype == n->dtype && in_own_order(v))
+        if (v && n->op == OP_ALL_GATHER && node_is_split(n->in[0]) && !v->split && v->dtype == n->dtype && is_in_node_order(v))
             f->info[n->id].gathered = f->variables[r->index];
     }
     for (int i = 0; i < g->node_count; i++)
@@ -374,7 +374,7 @@ static void count_uses(Fusion *f, const Node *n)
 
 /* Returns true if short runs of neighbours share a value, as the channels of a group share their mean, and a much larger value
  * reads it many times. Stored for every neighbour, it is loaded in vectors. */
-static bool shares_in_runs(const Fusion *f, const Node *n)
+static bool repeats_in_runs(const Fusion *f, const Node *n)
 {
     const Node *x = n->in[0];
     if (n->op != OP_RESHAPE || x->op != OP_BROADCAST || !f->program->target->stores_runs)
@@ -400,7 +400,7 @@ static bool worth_storing(const Fusion *f, const Node *n)
         return by_all || (info->uses > 1 && info->bytes > MANY_SCALARS * dtype_bytes(F64));
     }
     if (is_view(n)) /* its input is stored instead */
-        return shares_in_runs(f, n);
+        return repeats_in_runs(f, n);
     bool for_all = f->program->target->scalars_by_thread && !n->sharded && info->around >= MANY_ELEMENTS;
     if ((info->expanded && info->flops > (for_all ? CHEAP_FOR_ALL : CHEAP_EXPANDED)) || narrows_a_column(f, n))
         return true;
@@ -426,7 +426,7 @@ static void choose(Fusion *f)
         store_of_gathered(f, n);
         bool moved = info->store && never_root(n) && !leaf_in_memory(n); /* a constant that a contraction reads */
         if (!never_root(n) || moved)
-            info->root = always_root(n) || is_required(n) || info->store || info->same || f->separate || (!f->computed[i] && worth_storing(f, n));
+            info->root = always_root(n) || is_required(n) || info->store || info->computed_once || f->separate || (!f->computed[i] && worth_storing(f, n));
         store_operands(f, n);
         count_uses(f, n);
     }
@@ -482,7 +482,7 @@ static Times find_times(const Fusion *f)
     return t;
 }
 
-static int64_t iterations(const Root *r, bool all)
+static int64_t iterations(const FusionRoot *r, bool all)
 {
     int64_t count = 1;
     for (int i = 0; i < r->axis_count; i++)
@@ -496,10 +496,10 @@ static bool target_is_split(const Node *n, const Tensor *target)
     return target->kind == TENSOR_VARIABLE && n->graph->model->variables[target->index].split;
 }
 
-Root *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
+FusionRoot *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
 {
-    Root *r = NEW(Root);
-    *r = (Root){.node = n, .target = target, .order = f->root_count, .at = n->at};
+    FusionRoot *r = NEW(FusionRoot);
+    *r = (FusionRoot){.node = n, .target = target, .order = f->root_count, .at = n->at};
     if (target && (node_is_split(n) || target_is_split(n, target))) {
         r->axes[r->axis_count++] = axis_of_split(&n->shape);
     } else if (target) {
@@ -546,7 +546,7 @@ static void order_of_gradient(const Node *n, int *order)
 
 /* The copy of a weight that is transposed for a convolution has the weight's order in memory, so that copying is sequential.
  * false: n is no such value. */
-static bool order_of_turned(const Node *n, int *order)
+static bool order_of_transposed(const Node *n, int *order)
 {
     const Node *chain[MAX_CHAIN], *from = n;
     int64_t stride[MAX_RANK], step = 1;
@@ -582,7 +582,7 @@ static const int *order_of(const Fusion *f, const Node *n)
     int *order = NEW_ARRAY(int, MAX_RANK);
     if (n->op == OP_CONVOLVE_WEIGHT)
         order_of_gradient(n, order);
-    else if (!order_of_turned(n, order))
+    else if (!order_of_transposed(n, order))
         return NULL;
     return order;
 }
@@ -611,7 +611,7 @@ static Tensor *add_temporary(Fusion *f, Node *n, const char *label)
         pad_rows(f, n, &shape);
     Tensor *t = fuse_add_tensor(f, TENSOR_TEMPORARY, label, 0, stored_type(n), &shape, n->sharded, n);
     if (order) {
-        Memory *outer = fuse_keep(f);
+        Memory *outer = fuse_use_program_memory(f);
         t->order = memcpy(NEW_ARRAY(int, MAX_RANK), order, sizeof *order * MAX_RANK);
         memory_use(outer);
     }
@@ -628,7 +628,7 @@ void fuse_find_roots(Fusion *f)
     const Graph *g = f->graph;
     find_needed(f);
     find_gathered(f);
-    mark_same(f);
+    set_computed_once(f);
     estimate(f);
     choose(f);
     Times t = find_times(f);
@@ -638,7 +638,7 @@ void fuse_find_roots(Fusion *f)
         if (!info->needed || !info->root)
             continue;
         const Node *summed = op_is_transfer(n->op) ? n->in[0] : NULL; /* what is transferred in place */
-        Root *copy = NULL;
+        FusionRoot *copy = NULL;
         Tensor *variable = info->gathered;
         if (variable) {
             info->tensor = variable;
@@ -650,9 +650,9 @@ void fuse_find_roots(Fusion *f)
             copy = fuse_add_root(f, summed, info->tensor);
             copy->weight = 2;
             copy->early = t.early[i];
-            copy->alone = is_gathered_weight(n);
+            copy->not_merged = is_gathered_weight(n);
         }
-        Root *r = info->maker = fuse_add_root(f, n, NULL);
+        FusionRoot *r = info->maker = fuse_add_root(f, n, NULL);
         r->copy = copy;
         if (copy)
             copy->copy_reader = r;
@@ -665,8 +665,8 @@ void fuse_find_roots(Fusion *f)
                 : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
         r->weight = info->weight < MOST_WEIGHT ? info->weight : MOST_WEIGHT;
         r->early = t.early[i];
-        r->alone = copies_part(n) || n->op == OP_MOMENTS;
-        r->update = t.reduced[i] && !t.used_before[i] && !summed && !copies_part(n);
+        r->not_merged = copies_split(n) || n->op == OP_MOMENTS;
+        r->update = t.reduced[i] && !t.used_before[i] && !summed && !copies_split(n);
         r->backward = n->backward && !r->update;
     }
     int report = 0, outputs = 0;
@@ -692,7 +692,7 @@ void fuse_find_roots(Fusion *f)
         } else {
             die("a result of role %d ('%s') has no place in a kernel", (int)result->role, name);
         }
-        Root *r = fuse_add_root(f, n, target);
+        FusionRoot *r = fuse_add_root(f, n, target);
         r->slot = slot;
         r->at = result->at ? result->at : n->at;
         r->weight = f->info[n->id].root ? 2 : f->info[n->id].weight + 1;

@@ -26,17 +26,17 @@ enum {
 
 enum { CARRIES, SEQUENCES, STEPS, REVERSE }; /* in ints of the SCAN */
 
-typedef enum Part { PART_CARRY, PART_SEQUENCE, PART_CAPTURED } Part;
+typedef enum OperandRole { OPERAND_CARRY, OPERAND_SEQUENCE, OPERAND_CAPTURED } OperandRole;
 
-static Part part_of(const Node *scan, int input)
+static OperandRole operand_role(const Node *scan, int input)
 {
     int64_t carries = scan->ints[CARRIES], sequences = scan->ints[SEQUENCES];
-    return input < carries ? PART_CARRY : input < carries + sequences ? PART_SEQUENCE : PART_CAPTURED;
+    return input < carries ? OPERAND_CARRY : input < carries + sequences ? OPERAND_SEQUENCE : OPERAND_CAPTURED;
 }
 
 /* ---- operands */
 
-static bool lies_straight(const Tensor *t)
+static bool is_row_major(const Tensor *t)
 {
     for (int i = 0; t->order && i < t->shape.rank; i++)
         if (t->order[i] != i)
@@ -44,13 +44,13 @@ static bool lies_straight(const Tensor *t)
     return true;
 }
 
-static bool lies_in_order(const Fusion *f, const Node *n)
+static bool is_stored_row_major(const Fusion *f, const Node *n)
 {
-    return n->op != OP_VARIABLE || lies_straight(f->variables[n->ints[0]]);
+    return n->op != OP_VARIABLE || is_row_major(f->variables[n->ints[0]]);
 }
 
 /* Returns true if the node has the values of its input, perhaps in other places. */
-static bool shows(const Node *n)
+static bool is_value_of_input(const Node *n)
 {
     return OP_INFO[n->op].op_class == VIEW || n->op == OP_CAST || n->op == OP_STOP_GRADIENT;
 }
@@ -59,20 +59,20 @@ static bool shows(const Node *n)
 static const bool *contraction_read(const Fusion *f, const Node *scan)
 {
     Info *info = &f->info[scan->id];
-    if (info->hard)
-        return info->hard;
+    if (info->contraction_reads)
+        return info->contraction_reads;
     const Graph *body = scan->body;
-    bool *hard = NEW_ARRAY(bool, scan->inputs + 1), *node = NEW_ARRAY(bool, body->node_count);
+    bool *contracted = NEW_ARRAY(bool, scan->inputs + 1), *node = NEW_ARRAY(bool, body->node_count);
     for (int i = body->node_count - 1; i >= 0; i--) {
         const Node *n = body->nodes[i];
         bool reads = fuse_contracts(n) || n->op == OP_SCAN;
         for (int k = 0; k < n->inputs; k++)
-            if (reads || (node[i] && shows(n)))
+            if (reads || (node[i] && is_value_of_input(n)))
                 node[n->in[k]->id] = true;
         if (n->op == OP_ARG)
-            hard[n->ints[0]] = hard[n->ints[0]] || node[i];
+            contracted[n->ints[0]] = contracted[n->ints[0]] || node[i];
     }
-    return info->hard = hard;
+    return info->contraction_reads = contracted;
 }
 
 static bool is_free_view(const Node *n)
@@ -86,16 +86,16 @@ static bool is_number(const Node *n)
     return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_VALID || n->op == OP_ARANGE;
 }
 
-static const Node *captured_operand(const Node *o, bool hard)
+static const Node *captured_operand(const Node *o, bool contracted)
 {
     const Node *first = o;
     double value;
-    while (hard && o->op == OP_TRANSPOSE)
+    while (contracted && o->op == OP_TRANSPOSE)
         o = o->in[0];
-    while (hard ? o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT : is_free_view(o))
+    while (contracted ? o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT : is_free_view(o))
         o = o->in[0];
     if (is_number(o))
-        return hard && !(o == first && node_is_constant(o, &value)) ? first : NULL;
+        return contracted && !(o == first && node_is_constant(o, &value)) ? first : NULL;
     return o;
 }
 
@@ -103,20 +103,20 @@ const Node *fuse_scan_operand(const Fusion *f, const Node *scan, int input)
 {
     const Node *o = scan->in[input], *first = o;
     double value;
-    Part part = part_of(scan, input);
-    if (part == PART_CAPTURED)
+    OperandRole part = operand_role(scan, input);
+    if (part == OPERAND_CAPTURED)
         return f->separate && !is_number(o) ? o : captured_operand(o, contraction_read(f, scan)[input]);
     if (node_is_constant(o, &value))
         return NULL;
-    while (part == PART_SEQUENCE && !f->separate &&
+    while (part == OPERAND_SEQUENCE && !f->separate &&
            (o->op == OP_RESHAPE || o->op == OP_STOP_GRADIENT || (o->op == OP_CAST && dtype_is_half(o->in[0]->dtype))))
         o = o->in[0];
-    return is_number(o) || !lies_in_order(f, o) ? first : o;
+    return is_number(o) || !is_stored_row_major(f, o) ? first : o;
 }
 
-Root **fuse_scan_part(const Fusion *f, const Root *r)
+FusionRoot **fuse_scan_results(const Fusion *f, const FusionRoot *r)
 {
-    return &f->info[r->node->in[0]->id].part[r->node->sharded | r->early << 1 | r->update << 2];
+    return &f->info[r->node->in[0]->id].scan_results[r->node->sharded | r->early << 1 | r->update << 2];
 }
 
 static bool has_attention(const Graph *body)
@@ -128,19 +128,19 @@ static bool has_attention(const Graph *body)
 }
 
 /* Returns true if a scan or an attention reads a variable that is not stored row-major. */
-static bool reads_crooked(const Fusion *f, const Node *n, int input)
+static bool needs_row_major(const Fusion *f, const Node *n, int input)
 {
-    bool straight = n->op == OP_SCAN ? part_of(n, input) != PART_CAPTURED || has_attention(n->body) : is_attention(n->op);
-    return straight && !lies_in_order(f, n->in[input]);
+    bool straight = n->op == OP_SCAN ? operand_role(n, input) != OPERAND_CAPTURED || has_attention(n->body) : is_attention(n->op);
+    return straight && !is_stored_row_major(f, n->in[input]);
 }
 
-Graph *fuse_straighten(const Fusion *f)
+Graph *fuse_copy_reordered(const Fusion *f)
 {
     Graph *g = f->graph;
     int found = 0;
     for (int i = 0; i < g->node_count; i++)
         for (int k = 0; k < g->nodes[i]->inputs; k++)
-            found += reads_crooked(f, g->nodes[i], k);
+            found += needs_row_major(f, g->nodes[i], k);
     if (!found)
         return g;
     Graph *target = graph_new(g->model, g->name, g->parent);
@@ -150,12 +150,12 @@ Graph *fuse_straighten(const Fusion *f)
             graph_copy_node(target, n);
             continue;
         }
-        stand_at(target, n);
+        set_position(target, n);
         Node **in = mapped_inputs(n);
         for (int k = 0; k < n->inputs; k++)
-            if (reads_crooked(f, n, k))
+            if (needs_row_major(f, n, k))
                 in[k] = NODE(target, OP_STOP_GRADIENT, NULL, 0, NULL, in[k]);
-        become(n, graph_rebuild(target, n, in));
+        map_node(n, graph_rebuild(target, n, in));
     }
     graph_copy_results(target, g);
     return target;
@@ -252,7 +252,7 @@ static Tensor *slice_of(Build *b, const Tensor *whole, const Node *n, bool stack
 {
     Tensor *t = fuse_add_tensor(b->f, TENSOR_TEMPORARY, format("%s_t", kernel_argument_name(whole)), 0, whole->dtype, &n->shape,
                                 whole->sharded, NULL);
-    if (!lies_straight(whole))
+    if (!is_row_major(whole))
         die("a sequence of a scan is stored in another order");
     t->pitch = whole->sharded ? tensor_pitch(whole) : 0;
     APPEND(b->scan->slices, b->scan->slice_count, ((ScanSlice){t, whole, stack}));
@@ -263,13 +263,13 @@ static Node *leaf_of(Build *b, Graph *to, const Node *arg)
 {
     int input = (int)arg->ints[0];
     double value;
-    switch (part_of(b->node, input)) {
-    case PART_CARRY:
+    switch (operand_role(b->node, input)) {
+    case OPERAND_CARRY:
         for (int i = 0; i < b->scan->carry_count; i++)
             if (b->number[i] == input)
                 return new_argument(b, to, arg, (Tensor *)(uintptr_t)b->scan->carries[i].now);
         return NULL; /* no wanted result depends on it */
-    case PART_CAPTURED:
+    case OPERAND_CAPTURED:
         return capture(b, to, b->node->in[input], fuse_scan_operand(b->f, b->node, input));
     default:
         if (!fuse_scan_operand(b->f, b->node, input) && node_is_constant(b->node->in[input], &value))
@@ -300,7 +300,7 @@ static void add_carries(Build *b, const FusionGroup *g)
         c.next = fuse_add_tensor(b->f, TENSOR_TEMPORARY, format("next_%s", name), 0, next->dtype, &next->shape, sharded, NULL);
         if (!c.initial)
             node_is_constant(n->in[i], &c.fill);
-        if (c.initial && (!lies_straight(c.initial) || c.initial->dtype != next->dtype))
+        if (c.initial && (!is_row_major(c.initial) || c.initial->dtype != next->dtype))
             die("the initial value of a scan's carry is stored in another order");
         for (int k = 0; k < g->count; k++)
             if (g->members[k]->node->ints[0] == i)
@@ -319,9 +319,9 @@ static Graph *body_of(Build *b, const FusionGroup *g)
     add_carries(b, g);
     for (int i = 0; i < from->node_count; i++) {
         Node *n = from->nodes[i];
-        stand_at(to, n);
+        set_position(to, n);
         if (needed[i] && n->op == OP_ARG)
-            become(n, leaf_of(b, to, n));
+            map_node(n, leaf_of(b, to, n));
         else if (needed[i])
             graph_copy_node(to, n);
     }
@@ -383,15 +383,15 @@ static void add_write(Kernel *k, Spot *spot, const Tensor *t)
     spot[t->id].written = true;
 }
 
-static bool keeps(const Kernel *k)
+static bool keeps_workspace(const Kernel *k)
 {
-    return k->scan ? scan_keeps(k->scan) : k->contraction && contraction_keeps(k->contraction);
+    return k->scan ? scan_keeps(k->scan) : k->contraction && contraction_keeps_packed(k->contraction);
 }
 
 bool scan_keeps(const Scan *s)
 {
     for (int i = 0; i < s->call_count; i++)
-        if (keeps(s->calls[i].kernel))
+        if (keeps_workspace(s->calls[i].kernel))
             return true;
     return false;
 }
@@ -403,7 +403,7 @@ static void add_calls(Build *b, Spot *spot)
     for (int i = 0; i < b->body.group_count; i++) {
         Kernel *called = b->body.groups[i]->kernel;
         ScanCall call = {.kernel = called, .work = -1};
-        bool keeping = keeps(called);
+        bool keeping = keeps_workspace(called);
         called->small = false;
         for (int j = 0; j < called->read_count; j++) {
             const Tensor *t = called->reads[j];
@@ -499,7 +499,7 @@ static void place_work(const Build *b, const Task *const *tasks, const Spot *spo
     s->chunk = s->chunk > most ? most : s->chunk;
     int64_t at = place_all(s, spot), shared = at;
     for (int i = 0; i < s->call_count; i++) { /* calls that keep something between steps; the others share what is after */
-        if (!workspace_of(b, tasks[i]) || !keeps(s->calls[i].kernel))
+        if (!workspace_of(b, tasks[i]) || !keeps_workspace(s->calls[i].kernel))
             continue;
         s->calls[i].work = shared;
         shared += whole_lines(workspace_of(b, tasks[i]));
@@ -545,7 +545,7 @@ void fuse_build_scan(Fusion *f, FusionGroup *g)
         s->contraction_flops += (double)s->steps * kernel_contraction_flops(b.body.groups[i]->kernel, t->flops_per_sample);
     }
     place_work(&b, tasks, spot);
-    graph_lies_here(body);
+    graph_use_memory(body);
     if (b.body.graph != body)
-        graph_lies_here(b.body.graph);
+        graph_use_memory(b.body.graph);
 }

@@ -15,28 +15,28 @@ static void kernel_cost(const Fusion *f, Task *t, Kernel *k)
 }
 
 /* ---- operations that may make NaN or infinity of finite numbers */
-static void add_suspect(Task *t, const Node *n)
+static void add_nan_source(Task *t, const Node *n)
 {
     static const char *const WORDS[] = {"log", "log1p", "sqrt", "div", "pow", "exp", "expm1", "mod", "asin", "acos", "atanh", "acosh"};
     const char *word = NULL;
-    Suspect s = {.layer = n->path ? n->path : "", .line = model_line(n->at)};
+    NanSource s = {.layer = n->path ? n->path : "", .line = model_line(n->at)};
     if (n->op == OP_WHERE && n->text) {
         word = "require";
         s.required = n->text;
     }
     for (int i = 0; i < COUNT(WORDS) && !word; i++)
         word = strcmp(WORDS[i], OP_INFO[n->op].name) == 0 ? WORDS[i] : NULL;
-    for (int i = 0; i < t->suspect_count; i++)
-        if (t->suspects[i].word == word && t->suspects[i].line == s.line && strcmp(t->suspects[i].layer, s.layer) == 0)
+    for (int i = 0; i < t->nan_source_count; i++)
+        if (t->nan_sources[i].word == word && t->nan_sources[i].line == s.line && strcmp(t->nan_sources[i].layer, s.layer) == 0)
             return;
     s.word = word;
     if (!word || s.line <= 0)
         return;
-    APPEND(t->suspects, t->suspect_count, s);
+    APPEND(t->nan_sources, t->nan_source_count, s);
     /* those with a requirement are named first */
-    for (int i = t->suspect_count - 1; i > 0 && s.required && !t->suspects[i - 1].required; i--) {
-        t->suspects[i] = t->suspects[i - 1];
-        t->suspects[i - 1] = s;
+    for (int i = t->nan_source_count - 1; i > 0 && s.required && !t->nan_sources[i - 1].required; i--) {
+        t->nan_sources[i] = t->nan_sources[i - 1];
+        t->nan_sources[i - 1] = s;
     }
 }
 
@@ -75,27 +75,27 @@ static bool is_above_0(const Expr *e)
 
 static bool is_never_0(const Expr *e) { return is_above_0(e) || (e->kind == X_NUMBER && e->number != 0); }
 
-static void find_suspects(Task *t, const Expr *e, bool *seen)
+static void find_nan_sources(Task *t, const Expr *e, bool *seen)
 {
     if (!e || seen[e->id])
         return;
     seen[e->id] = true;
     for (int i = 0; i < e->count; i++)
-        find_suspects(t, e->in[i], seen);
+        find_nan_sources(t, e->in[i], seen);
     bool harmless = e->kind == X_OP && e->op == OP_DIV && is_never_0(e->in[e->count - 1]);
     if (e->kind == X_OP && e->node && dtype_is_float(e->dtype) && !harmless)
-        add_suspect(t, e->node);
+        add_nan_source(t, e->node);
 }
 
-static void task_suspects(Task *t, const Kernel *k)
+static void task_nan_sources(Task *t, const Kernel *k)
 {
     for (int i = 0; i < k->nest_count; i++) {
         const Nest *n = &k->nests[i];
         bool *seen = NEW_ARRAY(bool, n->exprs->count);
         for (int r = 0; r < n->reduction_count; r++)
-            find_suspects(t, n->reductions[r].value, seen);
+            find_nan_sources(t, n->reductions[r].value, seen);
         for (int s = 0; s < n->store_count; s++)
-            find_suspects(t, n->stores[s].value, seen);
+            find_nan_sources(t, n->stores[s].value, seen);
     }
 }
 
@@ -132,12 +132,12 @@ Task *fuse_task(const Fusion *f, const FusionGroup *g)
         APPEND(t->writes, t->write_count, (Tensor *)(uintptr_t)k->writes[i]);
     if (k) {
         kernel_cost(f, t, g->kernel);
-        task_suspects(t, k);
+        task_nan_sources(t, k);
     }
     const Node *first = g->members[0]->node;
     /* for results that may only overflow */
-    Suspect only = {.word = "", .layer = first && first->path ? first->path : "", .line = model_line(t->at)};
-    if (!t->suspect_count && only.line > 0 && *only.layer)
-        APPEND(t->suspects, t->suspect_count, only);
+    NanSource only = {.word = "", .layer = first && first->path ? first->path : "", .line = model_line(t->at)};
+    if (!t->nan_source_count && only.line > 0 && *only.layer)
+        APPEND(t->nan_sources, t->nan_source_count, only);
     return t;
 }

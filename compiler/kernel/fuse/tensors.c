@@ -6,17 +6,17 @@
 
 #include <string.h>
 
-Memory *fuse_keep(const Fusion *f)
+Memory *fuse_use_program_memory(const Fusion *f)
 {
     while (f->around)
         f = f->around;
-    return memory_use(f->kept);
+    return memory_use(f->program_memory);
 }
 
 Tensor *fuse_add_tensor(Fusion *f, TensorKind kind, const char *name, int index, Dtype dtype, const Shape *shape, bool sharded,
                         Node *node)
 {
-    Memory *outer = fuse_keep(f);
+    Memory *outer = fuse_use_program_memory(f);
     Tensor *t = NEW(Tensor);
     while (f->around) /* ids are unique in the outermost fusion, since a scan's kernels use tensors of all enclosing graphs */
         f = f->around;

@@ -10,13 +10,13 @@
 
 enum { MANY = 8 }; /* of more operands, the two at the left are contracted until so many are left */
 
-typedef struct Operand {
+typedef struct EinsumOperand {
     Node *node;
     char letters[MAX_RANK + 1];
-} Operand;
+} EinsumOperand;
 
 typedef struct Einsum {
-    Operand *operand;
+    EinsumOperand *operand;
     int count;
     char result[MAX_RANK + 1];
     int64_t extent[128];    /* by letter */
@@ -54,10 +54,10 @@ static Shape shape_of_letters(const Einsum *p, const char *letters)
 /* false: a diagonal, which stays as it is */
 static bool read_einsum(const Node *n, Einsum *p)
 {
-    *p = (Einsum){.count = n->inputs, .operand = NEW_ARRAY(Operand, n->inputs), .over = node_sums_samples(n), .dtype = n->dtype};
+    *p = (Einsum){.count = n->inputs, .operand = NEW_ARRAY(EinsumOperand, n->inputs), .over = node_sums_samples(n), .dtype = n->dtype};
     const char *t = n->text;
     for (int i = 0; i < n->inputs; i++, t++) {
-        Operand *o = &p->operand[i];
+        EinsumOperand *o = &p->operand[i];
         o->node = n->in[i];
         int k = 0;
         for (; *t && *t != ',' && *t != '-'; t++, k++) {
@@ -73,7 +73,7 @@ static bool read_einsum(const Node *n, Einsum *p)
 
 /* ---- 1: views of operands */
 
-static bool read_through_transpose(Operand *o)
+static bool read_through_transpose(EinsumOperand *o)
 {
     if (o->node->op != OP_TRANSPOSE)
         return false;
@@ -88,7 +88,7 @@ static bool read_through_transpose(Operand *o)
 /* Drops broadcast axes whose letter another operand has; the others stay. */
 static bool read_through_broadcast(Simplifier *s, Einsum *p, int which)
 {
-    Operand *o = &p->operand[which];
+    EinsumOperand *o = &p->operand[which];
     Node *broad = o->node, *x = broad->op == OP_BROADCAST ? broad->in[0] : NULL;
     double value;
     bool splat = node_is_constant(broad, &value);
@@ -121,7 +121,7 @@ static bool read_through_broadcast(Simplifier *s, Einsum *p, int which)
 
 static bool sum_lonely_letters(Simplifier *s, Einsum *p, int which)
 {
-    Operand *o = &p->operand[which];
+    EinsumOperand *o = &p->operand[which];
     int axes[MAX_RANK], count = 0, kept = 0;
     char letters[MAX_RANK + 1] = "";
     bool over = p->over && o->node->sharded;
@@ -145,7 +145,7 @@ static bool sum_lonely_letters(Simplifier *s, Einsum *p, int which)
 /* ---- as element-wise operations */
 
 /* Returns the operand with the axes of `letters`, in their order; these include its own axes. */
-static Node *along(Simplifier *s, const Einsum *p, const Operand *o, const char *letters)
+static Node *along(Simplifier *s, const Einsum *p, const EinsumOperand *o, const char *letters)
 {
     int order[MAX_RANK], rank = 0, broad = 0;
     int64_t extent[MAX_RANK];
@@ -160,7 +160,7 @@ static Node *along(Simplifier *s, const Einsum *p, const Operand *o, const char 
     return simplify_node(s, graph_broadcast(s->target, x, shape_of_letters(p, letters)));
 }
 
-static Node *multiply(Simplifier *s, const Einsum *p, const Operand *a, const Operand *b, const char *letters)
+static Node *multiply(Simplifier *s, const Einsum *p, const EinsumOperand *a, const EinsumOperand *b, const char *letters)
 {
     return SIMPLE(s, OP_MUL, along(s, p, a, letters), along(s, p, b, letters));
 }
@@ -253,7 +253,7 @@ static Node *contract_in_pairs(Simplifier *s, Einsum *p)
         two.count = 2;
         rest.operand = p->operand + 2;
         rest.count = p->count - 2;
-        Operand *first = &p->operand[0];
+        EinsumOperand *first = &p->operand[0];
         Text spec = {0};
         char letters[MAX_RANK + 1] = "";
         int count = 0;
@@ -307,7 +307,7 @@ static void append_renamed(Text *spec, const char *letters, char *name, char *ne
 
 static Node *contract_two(Simplifier *s, const Einsum *p)
 {
-    const Operand *a = &p->operand[0], *b = &p->operand[1];
+    const EinsumOperand *a = &p->operand[0], *b = &p->operand[1];
     bool own = false, summed = p->over;
     for (const char *c = a->letters; *c; c++) {
         own = own || !has(b->letters, *c);
@@ -319,7 +319,7 @@ static Node *contract_two(Simplifier *s, const Einsum *p)
         return multiply(s, p, a, b, p->result);
     if (!own) {
         Einsum sum = *p;
-        Operand product = {multiply(s, p, a, b, a->letters), ""};
+        EinsumOperand product = {multiply(s, p, a, b, a->letters), ""};
         memcpy(product.letters, a->letters, sizeof product.letters);
         sum.operand = &product;
         sum.count = 1;
@@ -342,7 +342,7 @@ static Node *contract_two(Simplifier *s, const Einsum *p)
 static Node *take_factor(Simplifier *s, Einsum *p, int which)
 {
     Node *factor = p->operand[which].node;
-    memmove(&p->operand[which], &p->operand[which + 1], sizeof(Operand) * (size_t)(p->count - which - 1));
+    memmove(&p->operand[which], &p->operand[which + 1], sizeof(EinsumOperand) * (size_t)(p->count - which - 1));
     p->count--;
     if (!p->over || !factor->sharded)
         return factor;

@@ -108,7 +108,7 @@ static Node *rule_add(Simplifier *s, Node *n)
         return a;
     if (is_negation(b))
         return SIMPLE(s, OP_SUB, a, b->in[1]);
-    return is_negation(a) ? SIMPLE(s, OP_SUB, b, a->in[1]) : concat_of_parts(s, n);
+    return is_negation(a) ? SIMPLE(s, OP_SUB, b, a->in[1]) : join_slices(s, n);
 }
 
 static Node *rule_sub(Simplifier *s, Node *n)

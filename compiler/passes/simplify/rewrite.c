@@ -9,7 +9,7 @@
 
 enum { RULES_PER_NODE = 64 };
 
-int node_uses(const Simplifier *s, const Node *n) { return n->id < s->room ? s->uses[n->id] : 0; }
+int node_uses(const Simplifier *s, const Node *n) { return n->id < s->capacity ? s->uses[n->id] : 0; }
 
 Node *fill_like(Simplifier *s, const Node *n, double value)
 {

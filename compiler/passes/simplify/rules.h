@@ -14,7 +14,7 @@ struct Simplifier {
     Rule *const *rules;     /* by class of operation; NULL: none */
     Graph *target;
     Memory *tables;         /* memory of a round */
-    int *uses, room;        /* by id in target: uses, in the old graph, of what became this node */
+    int *uses, capacity;        /* by id in target: uses, in the old graph, of what became this node */
     bool one_step;          /* the samples of this graph are all those of the step: their number is RUN_SAMPLES */
     bool differentiated;    /* the graph will not be differentiated any more */
     bool all_valid;         /* VALID is true */
@@ -31,7 +31,7 @@ int node_uses(const Simplifier *, const Node *);
 Node *rule_elementwise(Simplifier *, Node *);
 /* simplify/views.c */
 Node *rule_view(Simplifier *, Node *);
-Node *concat_of_parts(Simplifier *, Node *sum);
+Node *join_slices(Simplifier *, Node *sum);
 Node *rule_sum(Simplifier *, Node *);
 Node *rule_window_sum(Simplifier *, Node *);
 Node *rule_window_max(Simplifier *, Node *);

@@ -16,12 +16,12 @@ enum { ROUNDS = 6 };
 
 static void add_uses(Simplifier *s, const Node *n, int uses)
 {
-    if (n->id >= s->room) {
-        int room = 2 * n->id + 64;
+    if (n->id >= s->capacity) {
+        int capacity = 2 * n->id + 64;
         Memory *outer = memory_use(s->tables);
-        s->uses = grow(s->uses, sizeof *s->uses * (size_t)s->room, sizeof *s->uses * (size_t)room);
+        s->uses = grow(s->uses, sizeof *s->uses * (size_t)s->capacity, sizeof *s->uses * (size_t)capacity);
         memory_use(outer);
-        s->room = room;
+        s->capacity = capacity;
     }
     s->uses[n->id] += uses;
 }
@@ -38,7 +38,7 @@ static Node *rule_window(Simplifier *s, Node *n)
          : fold_by_interpreter(s, n);
 }
 
-static Node *rule_mark(Simplifier *s, Node *n)
+static Node *rule_marker(Simplifier *s, Node *n)
 {
     if (op_reduces(n->op) && (n->in[0]->op == n->op || is_constant(n->in[0], 0)))
         return n->in[0];
@@ -52,7 +52,7 @@ static Node *rule_leaf(Simplifier *s, Node *n)
 
 static Rule *const RULES[REGION + 1] = {
     [LEAF] = rule_leaf, [ELEMENTWISE] = rule_elementwise, [VIEW] = rule_view, [REDUCTION] = rule_reduction,
-    [CONTRACTION] = rule_contraction, [WINDOW] = rule_window, [INDEXING] = fold_by_interpreter, [MARK] = rule_mark,
+    [CONTRACTION] = rule_contraction, [WINDOW] = rule_window, [INDEXING] = fold_by_interpreter, [MARK] = rule_marker,
 };
 
 /* Returns how often live nodes and results use each node; 0: dead. */
@@ -128,14 +128,14 @@ static void ask_result_instead(Simplifier *s, const Node *n)
     const Node *y = n->mapped;
     if (!is_relu(n) || !is_relu(y) || n->in[0]->mapped != y->in[0] || made_of_needed(s, n->in[2]))
         return;
-    stand_at(s->target, n->in[0]);
+    set_position(s->target, n->in[0]);
     n->in[0]->mapped = NODE(s->target, OP_LE, NULL, 0, NULL, n->mapped, n->mapped->in[1]);
 }
 
 static void simplify_one(Simplifier *s, Node *n, int uses)
 {
     Graph *g = s->target;
-    stand_at(g, n);
+    set_position(g, n);
     Node *in_place[8], **in = n->inputs <= COUNT(in_place) ? in_place : NEW_ARRAY(Node *, n->inputs);
     for (int k = 0; k < n->inputs; k++)
         in[k] = n->in[k]->mapped;
@@ -146,7 +146,7 @@ static void simplify_one(Simplifier *s, Node *n, int uses)
     }
     if (n->op == OP_GROUP_SUM && n->in[0]->sharded && !in[0]->sharded)
         in[0] = select_valid(g, in[0]);
-    become(n, simplify_node(s, graph_rebuild(g, n, in)));
+    map_node(n, simplify_node(s, graph_rebuild(g, n, in)));
     add_uses(s, n->mapped, uses);
     ask_result_instead(s, n);
 }
@@ -154,7 +154,7 @@ static void simplify_one(Simplifier *s, Node *n, int uses)
 /* Keeps a value of single samples sharded. */
 static Node *result_value(Graph *g, const Result *r, const Node *old)
 {
-    stand_at(g, old);
+    set_position(g, old);
     bool of_samples = r->role == ROLE_OUTPUT || r->role == ROLE_LOSS || r->role == ROLE_METRIC;
     return of_samples && old->sharded && !old->mapped->sharded ? select_valid(g, old->mapped) : old->mapped;
 }
@@ -188,7 +188,7 @@ static Graph *simplify_round(Simplifier *s, Graph *g)
     s->target = graph_in_place_of(g);
     s->changes = 0;
     s->uses = NULL;
-    s->room = 0;
+    s->capacity = 0;
     Memory *outer = memory_use(s->tables = memory_new());
     int *uses = count_uses(g);
     s->backward_needs = find_backward_needs(g, uses);
@@ -199,11 +199,11 @@ static Graph *simplify_round(Simplifier *s, Graph *g)
         if (!uses[i])
             continue;
         if (n->op == OP_SCAN) {
-            stand_at(s->target, n);
+            set_position(s->target, n);
             results[i] = simplify_scan(s, n, mapped_inputs(n), used_results(g, n, uses));
             n->mapped = NULL;
         } else if (n->op == OP_RESULT && results[n->in[0]->id]) {
-            become(n, results[n->in[0]->id][n->ints[0]]);
+            map_node(n, results[n->in[0]->id][n->ints[0]]);
             add_uses(s, n->mapped, uses[i]);
         } else {
             simplify_one(s, n, uses[i]);

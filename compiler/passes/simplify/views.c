@@ -282,7 +282,7 @@ static int axis_of_part(const Node *n)
 }
 
 /* Slices of one value each have a gradient, in zeros; if they cover the value, their sum is a concatenation. */
-Node *concat_of_parts(Simplifier *s, Node *n)
+Node *join_slices(Simplifier *s, Node *n)
 {
     Node *part[MOST_PARTS];
     if (n->in[0]->op != OP_UNSLICE && n->in[1]->op != OP_UNSLICE)

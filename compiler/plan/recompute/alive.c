@@ -11,7 +11,7 @@ int last_use_before(const Recomputing *r, const Tensor *x, int at)
 
 Tensor *copy_at(const Recomputing *r, const Tensor *x, int at)
 {
-    int id = r->newest[r->root[x->id]];
+    int id = r->newest[r->original[x->id]];
     while (id >= 0 && r->maker[id] >= at)
         id = r->older[id];
     return id >= 0 ? r->phase->tensors[id] : NULL;
@@ -64,8 +64,8 @@ static void find_makers(Recomputing *r)
             if (r->writers[id]++ > 0)
                 continue;
             r->maker[id] = t;
-            r->older[id] = r->newest[r->root[id]];
-            r->newest[r->root[id]] = id;
+            r->older[id] = r->newest[r->original[id]];
+            r->newest[r->original[id]] = id;
         }
 }
 
@@ -103,10 +103,10 @@ static void find_alive(Recomputing *r)
     find_excess(r);
 }
 
-void look(Recomputing *r)
+void analyse_phase(Recomputing *r)
 {
-    Memory *old = r->seen;
-    memory_use(r->seen = memory_new());
+    Memory *old = r->analysed;
+    memory_use(r->analysed = memory_new());
     if (old)
         memory_free(old);
     find_uses(r);
@@ -125,7 +125,7 @@ int64_t least_alive(const Recomputing *r)
         int64_t reads = 0, writes = 0;
         for (int k = 0; k < task->read_count; k++) {
             const Tensor *x = task->reads[k];
-            if (!is_counted(r, x) && !r->variable[r->root[x->id]])
+            if (!is_counted(r, x) && !r->variable[r->original[x->id]])
                 continue;
             reads += seen[x->id] != t + 1 ? bytes_of(r, x) : 0;
             seen[x->id] = t + 1;

@@ -11,12 +11,12 @@ static bool better(const Candidate *a, const Candidate *b)
 
 void add_candidate(Recomputing *r, Candidate c)
 {
-    if (r->heap_count == r->heap_room) {
-        int room = 2 * r->heap_room + 64;
+    if (r->heap_count == r->heap_capacity) {
+        int room = 2 * r->heap_capacity + 64;
         Memory *scratch = memory_use(r->kept);
-        r->heap = grow(r->heap, sizeof *r->heap * (size_t)r->heap_room, sizeof *r->heap * (size_t)room);
+        r->heap = grow(r->heap, sizeof *r->heap * (size_t)r->heap_capacity, sizeof *r->heap * (size_t)room);
         memory_use(scratch);
-        r->heap_room = room;
+        r->heap_capacity = room;
     }
     int i = r->heap_count++;
     for (; i > 0 && better(&c, &r->heap[(i - 1) / 2]); i = (i - 1) / 2)

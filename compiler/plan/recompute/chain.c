@@ -33,14 +33,14 @@ static bool makes(const Recomputing *r, Unit u, const Tensor *x, bool any_copy)
     for (int i = u.first; i < u.first + u.count; i++)
         for (int k = 0; k < r->phase->tasks[i]->write_count; k++) {
             const Tensor *made = r->phase->tasks[i]->writes[k];
-            if (made == x || (any_copy && r->root[made->id] == r->root[x->id]))
+            if (made == x || (any_copy && r->original[made->id] == r->original[x->id]))
                 return true;
         }
     return false;
 }
 
 /* Returns true if its tasks write only temporaries that no other task writes, and nothing in place. */
-static bool may_run_again(const Recomputing *r, Unit u)
+static bool may_recompute(const Recomputing *r, Unit u)
 {
     for (int i = u.first; i < u.first + u.count; i++) {
         const Task *t = r->phase->tasks[i];
@@ -77,7 +77,7 @@ static bool is_as_before(const Recomputing *r, const Tensor *variable, int at)
     return r->maker[variable->id] < 0 || r->maker[variable->id] >= at;
 }
 
-static bool keep_until(Building *b, const Tensor *x)
+static bool keep_alive_until(Building *b, const Tensor *x)
 {
     for (int i = 0; i < b->chain.kept_count; i++)
         if (b->chain.kept[i].tensor == x)
@@ -85,7 +85,7 @@ static bool keep_until(Building *b, const Tensor *x)
     if (b->chain.kept_count == MOST_KEPT)
         return false;
     int from = last_use(b->r, x) + 1;
-    b->chain.kept[b->chain.kept_count++] = (Kept){x, from};
+    b->chain.kept[b->chain.kept_count++] = (KeptInput){x, from};
     b->lost += (double)bytes_of(b->r, x) * above(b->r, from, b->at);
     return true;
 }
@@ -98,7 +98,7 @@ static bool add_read(Building *b, const Tensor *x)
     const Recomputing *r = b->r;
     if (x->kind != TENSOR_TEMPORARY)
         return x->kind == TENSOR_INPUT || (x->kind == TENSOR_VARIABLE && is_as_before(r, x, b->at));
-    const Tensor *variable = r->variable[r->root[x->id]];
+    const Tensor *variable = r->variable[r->original[x->id]];
     if (variable)
         return is_as_before(r, variable, b->at);
     if (r->writers[x->id] != 1 || chain_makes(b, x))
@@ -111,7 +111,7 @@ static bool add_read(Building *b, const Tensor *x)
         return true;
     if (b->deep && (!counted || bytes_of(r, copy) > b->freed / SMALL) && add_unit(b, copy))
         return true;
-    return counted && keep_until(b, copy);
+    return counted && keep_alive_until(b, copy);
 }
 
 static bool add_unit(Building *b, const Tensor *x)
@@ -120,7 +120,7 @@ static bool add_unit(Building *b, const Tensor *x)
     Unit u = unit_of(r, r->maker[x->id]);
     int count = b->chain.count, kept_count = b->chain.kept_count;
     double us = b->chain.us, lost = b->lost;
-    bool good = may_run_again(r, u) && count + 1 < MOST_CHAIN && ++b->tried <= MOST_TRIED;
+    bool good = may_recompute(r, u) && count + 1 < MOST_CHAIN && ++b->tried <= MOST_TRIED;
     for (int i = u.first; i < u.first + u.count && good; i++)
         for (int k = 0; k < r->phase->tasks[i]->read_count && good; k++)
             good = makes(r, u, r->phase->tasks[i]->reads[k], false) || add_read(b, r->phase->tasks[i]->reads[k]);
@@ -168,7 +168,7 @@ Choice rate(Recomputing *r, int tensor, int use)
     const Tensor *x = r->phase->tensors[tensor];
     const int *uses = r->uses + r->use_begin[tensor];
     Choice best = {.rate = 0};
-    if (!is_counted(r, x) || r->banned[r->root[tensor]] || r->writers[tensor] != 1 || use >= use_count(r, tensor))
+    if (!is_counted(r, x) || r->banned[r->original[tensor]] || r->writers[tensor] != 1 || use >= use_count(r, tensor))
         return best;
     int at = unit_of(r, uses[use]).first; /* nothing may come between a contraction and its epilogue */
     if (above(r, uses[use - 1] + 1, at - 1) <= 0)
@@ -199,10 +199,10 @@ void expect(Recomputing *r, const Choice *c)
     find_excess(r);
 }
 
-static bool any_marked(const Recomputing *r, Tensor *const *tensors, int count, const int *marks)
+static bool any_in_round(const Recomputing *r, Tensor *const *tensors, int count, const int *marks)
 {
     for (int i = 0; i < count; i++)
-        if (marks[r->root[tensors[i]->id]] == r->round)
+        if (marks[r->original[tensors[i]->id]] == r->round)
             return true;
     return false;
 }
@@ -212,22 +212,22 @@ bool overlaps(const Recomputing *r, const Choice *c)
     for (int i = 0; i < c->chain.count; i++)
         for (int t = c->chain.units[i].first; t < c->chain.units[i].first + c->chain.units[i].count; t++) {
             const Task *task = r->phase->tasks[t];
-            if (any_marked(r, task->reads, task->read_count, r->written) ||
-                any_marked(r, task->writes, task->write_count, r->written) ||
-                any_marked(r, task->writes, task->write_count, r->read))
+            if (any_in_round(r, task->reads, task->read_count, r->written) ||
+                any_in_round(r, task->writes, task->write_count, r->written) ||
+                any_in_round(r, task->writes, task->write_count, r->read))
                 return true;
         }
     return false;
 }
 
-void mark(Recomputing *r, const Choice *c)
+void mark_chain(Recomputing *r, const Choice *c)
 {
     for (int i = 0; i < c->chain.count; i++)
         for (int t = c->chain.units[i].first; t < c->chain.units[i].first + c->chain.units[i].count; t++) {
             const Task *task = r->phase->tasks[t];
             for (int k = 0; k < task->read_count; k++)
-                r->read[r->root[task->reads[k]->id]] = r->round;
+                r->read[r->original[task->reads[k]->id]] = r->round;
             for (int k = 0; k < task->write_count; k++)
-                r->written[r->root[task->writes[k]->id]] = r->round;
+                r->written[r->original[task->writes[k]->id]] = r->round;
         }
 }

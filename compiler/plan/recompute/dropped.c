@@ -48,7 +48,7 @@ void list_layers(const Recomputing *r, Recomputed *made)
         DroppedLayer *l = NULL;
         for (int k = 0; k < task->write_count; k++) {
             const Tensor *x = task->writes[k];
-            if (r->root[x->id] == x->id) /* it is not a copy */
+            if (r->original[x->id] == x->id) /* it is not a copy */
                 continue;
             l = layer_named(&layers, task->layer ? task->layer : "");
             l->tensors++;

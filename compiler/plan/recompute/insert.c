@@ -21,21 +21,21 @@ static int compare_sorted(const void *a, const void *b)
 static Tensor *add_copy(Recomputing *r, const Tensor *x)
 {
     Phase *p = r->phase;
-    int root = r->root[x->id], number = 0;
-    for (int i = r->newest[root]; i >= 0; i = r->older[i])
+    int original = r->original[x->id], number = 0;
+    for (int i = r->newest[original]; i >= 0; i = r->older[i])
         number++;
     Tensor *copy = NEW(Tensor);
-    *copy = *p->tensors[root];
+    *copy = *p->tensors[original];
     copy->id = p->tensor_count;
     copy->name = format("%s.copy%d", copy->name, number);
-    if (copy->id >= r->tensor_room) {
-        int room = 2 * r->tensor_room + 64;
-        p->tensors = grow(p->tensors, sizeof *p->tensors * (size_t)r->tensor_room, sizeof *p->tensors * (size_t)room);
-        r->root = grow(r->root, sizeof *r->root * (size_t)r->tensor_room, sizeof *r->root * (size_t)room);
-        r->tensor_room = room;
+    if (copy->id >= r->tensor_capacity) {
+        int room = 2 * r->tensor_capacity + 64;
+        p->tensors = grow(p->tensors, sizeof *p->tensors * (size_t)r->tensor_capacity, sizeof *p->tensors * (size_t)room);
+        r->original = grow(r->original, sizeof *r->original * (size_t)r->tensor_capacity, sizeof *r->original * (size_t)room);
+        r->tensor_capacity = room;
     }
     p->tensors[p->tensor_count++] = copy;
-    r->root[copy->id] = root;
+    r->original[copy->id] = original;
     return copy;
 }
 
@@ -54,23 +54,23 @@ static void rename_reads(Inserting *s, const Tensor *old, Tensor *copy, int from
 }
 
 /* number: of the choice, from 1 */
-static Task *task_again(Inserting *s, const Task *given, int at, int number)
+static Task *copy_recomputed(Inserting *s, const Task *given, int at, int number)
 {
     const Recomputing *r = s->r;
     Task *task = copy_task(given);
-    task->backward = task->again = true;
+    task->backward = task->rematerialized = true;
     for (int k = 0; k < task->read_count; k++) {
         const Tensor *x = task->reads[k];
-        int root = r->root[x->id];
+        int original = r->original[x->id];
         if (x->kind == TENSOR_TEMPORARY)
-            task->reads[k] = s->of[root] == number ? s->made[root] : copy_at(r, x, at);
+            task->reads[k] = s->of[original] == number ? s->made[original] : copy_at(r, x, at);
     }
     for (int k = 0; k < task->write_count; k++) {
-        int root = r->root[task->writes[k]->id];
+        int original = r->original[task->writes[k]->id];
         Tensor *old = copy_at(r, task->writes[k], at);
-        task->writes[k] = s->made[root] = add_copy(s->r, old);
-        s->of[root] = number;
-        rename_reads(s, old, s->made[root], at);
+        task->writes[k] = s->made[original] = add_copy(s->r, old);
+        s->of[original] = number;
+        rename_reads(s, old, s->made[original], at);
     }
     return task;
 }
@@ -99,7 +99,7 @@ Inserted insert_chains(Recomputing *r, const Choice *choices, int count, Memory 
             p->tasks[p->task_count++] = s.before.tasks[at];
         for (int k = 0; c && k < c->chain.count; k++)
             for (int t = c->chain.units[k].first; t < c->chain.units[k].first + c->chain.units[k].count; t++)
-                p->tasks[p->task_count++] = task_again(&s, s.before.tasks[t], c->at, i + 1);
+                p->tasks[p->task_count++] = copy_recomputed(&s, s.before.tasks[t], c->at, i + 1);
     }
     memory_use(scratch);
     return s.before;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 typedef struct Position { int call, transfer, task; } Position; /* transfer: 1 if it follows the call */
-typedef struct Call { const Task *task; int number; } Call;
+typedef struct TaskCall { const Task *task; int number; } TaskCall;
 
 static int compare_positions(const void *a, const void *b)
 {
@@ -21,15 +21,15 @@ static int compare_positions(const void *a, const void *b)
 
 static int compare_calls(const void *a, const void *b)
 {
-    uintptr_t x = (uintptr_t)((const Call *)a)->task, y = (uintptr_t)((const Call *)b)->task;
+    uintptr_t x = (uintptr_t)((const TaskCall *)a)->task, y = (uintptr_t)((const TaskCall *)b)->task;
     return (x > y) - (x < y);
 }
 
-static Call *sort_calls(const Order *o)
+static TaskCall *sort_calls(const Order *o)
 {
-    Call *calls = NEW_ARRAY(Call, o->call_count);
+    TaskCall *calls = NEW_ARRAY(TaskCall, o->call_count);
     for (int i = 0; i < o->call_count; i++)
-        calls[i] = (Call){o->calls[i], i};
+        calls[i] = (TaskCall){o->calls[i], i};
     qsort(calls, (size_t)o->call_count, sizeof *calls, compare_calls);
     return calls;
 }
@@ -60,7 +60,7 @@ Phase *phase_in_order(const Phase *p, const Order *o)
     Phase *ordered = copy_phase(p);
     if (o->group_count == 0)
         return ordered;
-    const Call *calls = sort_calls(o);
+    const TaskCall *calls = sort_calls(o);
     Afters afters = list_afters(p, o);
     Position *positions = NEW_ARRAY(Position, p->task_count);
     int *made = NEW_ARRAY(int, p->tensor_count); /* the last call that writes it + 1 */
@@ -68,8 +68,8 @@ Phase *phase_in_order(const Phase *p, const Order *o)
         const Task *task = p->tasks[t];
         bool transfer = task->kind == TASK_TRANSFER;
         if (!transfer) {
-            Call key = {task, 0};
-            const Call *found = bsearch(&key, calls, (size_t)o->call_count, sizeof key, compare_calls);
+            TaskCall key = {task, 0};
+            const TaskCall *found = bsearch(&key, calls, (size_t)o->call_count, sizeof key, compare_calls);
             positions[t] = (Position){found->number, 0, t};
         } else { /* a transfer of 0 bytes is in no group */
             int *first = &afters.first[task->writes[0]->id];

@@ -27,16 +27,16 @@ enum { ROUNDS_PER_TASK = 4 };
 static const double AS_GOOD = .7;  /* fraction of the rate of a round's first choice */
 static const double EXPECTED = .5; /* fraction of the expected reduction of the excess; a round with less is undone */
 
-typedef struct Batch {
+typedef struct ChoiceBatch {
     Choice *choices;
     int count;
     double before, expected;
-} Batch; /* bytes above the limit, over all positions */
+} ChoiceBatch; /* bytes above the limit, over all positions */
 
 /* Chooses at most `most` chains. */
-static Batch choose_batch(Recomputing *r, int most)
+static ChoiceBatch choose_batch(Recomputing *r, int most)
 {
-    Batch b = {.before = r->excess};
+    ChoiceBatch b = {.before = r->excess};
     Candidate *aside = NULL;
     int aside_count = 0;
     r->round++;
@@ -49,7 +49,7 @@ static Batch choose_batch(Recomputing *r, int most)
             break;
         if (other)
             continue;
-        mark(r, &c);
+        mark_chain(r, &c);
         expect(r, &c);
         APPEND(b.choices, b.count, c);
     }
@@ -69,19 +69,19 @@ static void rate_added(Recomputing *r, const Inserted *before)
 }
 
 /* false: the round was undone. phase_memory: of the new tasks and tensors */
-static bool take_batch(Recomputing *r, const Batch *b, Memory *phase_memory)
+static bool take_batch(Recomputing *r, const ChoiceBatch *b, Memory *phase_memory)
 {
     Inserted before = insert_chains(r, b->choices, b->count, phase_memory);
-    look(r);
+    analyse_phase(r);
     double lowered = b->before - r->excess;
     if (b->count == 1 ? lowered > 0 : lowered >= EXPECTED * (b->before - b->expected)) {
         rate_added(r, &before);
         return true;
     }
     take_back(r, &before);
-    look(r);
+    analyse_phase(r);
     if (b->count == 1)
-        r->banned[r->root[b->choices[0].tensor->id]] = true;
+        r->banned[r->original[b->choices[0].tensor->id]] = true;
     for (int i = 0; i < b->count && b->count > 1; i++)
         add_candidate(r, (Candidate){b->choices[i].tensor->id, b->choices[i].use, b->choices[i].rate});
     return false;
@@ -95,7 +95,7 @@ static int search(Recomputing *r, Memory *phase_memory)
     for (int round = 0; round < ROUNDS_PER_TASK * r->phase->task_count && r->excess > 0; round++) {
         Memory *own = memory_new();
         memory_use(own);
-        Batch b = choose_batch(r, most);
+        ChoiceBatch b = choose_batch(r, most);
         if (!b.count && !all) {
             rate_all(r);
             all = true;
@@ -105,7 +105,7 @@ static int search(Recomputing *r, Memory *phase_memory)
         dropped += taken ? b.count : 0;
         all = all && !taken;
         most = !taken ? (b.count + 1) / 2 : most > INT_MAX / 2 ? INT_MAX : 2 * most;
-        memory_use(r->seen);
+        memory_use(r->analysed);
         memory_free(own);
         if (!b.count)
             break;
@@ -120,7 +120,7 @@ static void count_tensors(Recomputing *r, const Phase *p, const Order *order)
     int64_t *chunk = NEW_ARRAY(int64_t, p->tensor_count);
     bool *local = NEW_ARRAY(bool, p->tensor_count);
     find_locals(p, order, local, chunk);
-    const bool *own = find_own(p, order);
+    const bool *own = find_divided(p, order);
     r->variable = gathered_variables(p);
     r->bytes = NEW_ARRAY(int64_t, p->tensor_count);
     r->counted = NEW_ARRAY(bool, p->tensor_count);
@@ -151,18 +151,18 @@ Phase *recompute(const Recomputable *known, int64_t limit, Recomputed *made)
     Recomputing r = known->start;
     int tensors = known->given->tensor_count;
     r.limit = limit;
-    r.tensor_room = tensors;
+    r.tensor_capacity = tensors;
     r.kept = own;
     r.banned = NEW_ARRAY(bool, tensors);
     r.written = NEW_ARRAY(int, tensors);
     r.read = NEW_ARRAY(int, tensors);
-    r.root = NEW_ARRAY(int, tensors);
+    r.original = NEW_ARRAY(int, tensors);
     for (int i = 0; i < tensors; i++)
-        r.root[i] = i;
+        r.original[i] = i;
     memory_use(outer);
     r.phase = copy_phase(known->start.phase);
     *made = (Recomputed){0};
-    look(&r);
+    analyse_phase(&r);
     made->peak_before = r.peak;
     made->least = least_alive(&r);
     made->tensors = search(&r, outer);
@@ -171,7 +171,7 @@ Phase *recompute(const Recomputable *known, int64_t limit, Recomputed *made)
         check_same_values(known->given, r.phase, r.devices);
     memory_use(outer);
     list_layers(&r, made);
-    memory_free(r.seen);
+    memory_free(r.analysed);
     memory_free(own);
     return r.phase;
 }

@@ -16,10 +16,10 @@
 enum { MOST_CHAIN = 24, MOST_KEPT = 48 };
 
 typedef struct Unit { int first, count; } Unit; /* tasks that are recomputed together: a contraction and its epilogue */
-typedef struct Kept { const Tensor *tensor; int from; } Kept; /* an input of a chain, kept alive from this position on */
+typedef struct KeptInput { const Tensor *tensor; int from; } KeptInput; /* an input of a chain, kept alive from this position on */
 typedef struct Chain {
     Unit units[MOST_CHAIN]; int count; /* in order of execution */
-    Kept kept[MOST_KEPT]; int kept_count;
+    KeptInput kept[MOST_KEPT]; int kept_count;
     double us;
 } Chain;
 /* at: the position of the reader */
@@ -43,8 +43,8 @@ typedef struct Recomputing {
     const Tensor **variable; /* the variable that is gathered into it; NULL: none */
     bool *banned;           /* dropping it did not help */
     int *written, *read;    /* the last round whose chains recompute it, read it */
-    int *root;              /* by tensor: the tensor of the old phase with its value */
-    int tensor_room;
+    int *original;              /* by tensor: the tensor of the old phase with its value */
+    int tensor_capacity;
     /* of this round */
     int round;
     int *maker;             /* by tensor: position of its first writer; -1: none */
@@ -55,15 +55,15 @@ typedef struct Recomputing {
     int *above;             /* by position: number of positions before it that are above the limit */
     double excess;          /* bytes above the limit, summed over all positions */
     int64_t peak;
-    Candidate *heap; int heap_count, heap_room; /* the highest rate first */
-    Memory *kept, *seen;    /* memory of the search, and of what is known in this round */
+    Candidate *heap; int heap_count, heap_capacity; /* the highest rate first */
+    Memory *kept, *analysed;    /* memory of the search, and of what is known in this round */
 } Recomputing;
 
 /* ---- order.c */
 Phase *phase_in_order(const Phase *, const Order *); /* with the same tasks */
 
 /* ---- alive.c */
-void look(Recomputing *);   /* analyses the phase as it is now, and frees the last analysis */
+void analyse_phase(Recomputing *);   /* analyses the phase as it is now, and frees the last analysis */
 int64_t least_alive(const Recomputing *);
 /* at these positions, until the next look; find_excess must follow */
 void change_alive(Recomputing *, int first, int last, int64_t bytes);
@@ -71,8 +71,8 @@ void find_excess(Recomputing *);
 /* the copy of its value that was computed last before the position */
 Tensor *copy_at(const Recomputing *, const Tensor *, int at);
 int last_use_before(const Recomputing *, const Tensor *, int at);
-static inline bool is_counted(const Recomputing *r, const Tensor *x) { return r->counted[r->root[x->id]]; }
-static inline int64_t bytes_of(const Recomputing *r, const Tensor *x) { return r->bytes[r->root[x->id]]; }
+static inline bool is_counted(const Recomputing *r, const Tensor *x) { return r->counted[r->original[x->id]]; }
+static inline int64_t bytes_of(const Recomputing *r, const Tensor *x) { return r->bytes[r->original[x->id]]; }
 static inline int use_count(const Recomputing *r, int tensor) { return r->use_begin[tensor + 1] - r->use_begin[tensor]; }
 static inline int last_use(const Recomputing *r, const Tensor *x) { return r->uses[r->use_begin[x->id + 1] - 1]; }
 /* Returns how many positions from first to last are above the limit. */
@@ -83,7 +83,7 @@ Choice rate(Recomputing *, int tensor, int use); /* Rates a copy of the tensor f
 double unit_us(const Recomputing *, Unit);
 void expect(Recomputing *, const Choice *);      /* changes what is alive as the chain will */
 bool overlaps(const Recomputing *, const Choice *); /* with the chains of this round */
-void mark(Recomputing *, const Choice *);        /* adds it to the chains of this round */
+void mark_chain(Recomputing *, const Choice *);        /* adds it to the chains of this round */
 
 /* ---- candidates.c */
 void add_candidate(Recomputing *, Candidate);

@@ -53,7 +53,7 @@ static const TileShape *shapes_of(const mgpu_attention *t, bool matrices, bool t
 
 static bool has_halves(const mgpu_attention *t) { return t->q.half || t->k.half || t->v.half || (t->backward && t->g.half); }
 
-static mgpu_attention_tiles tiles_of(const Attention *plan, bool alone)
+static mgpu_attention_tiles tiles_of(const Attention *plan, bool in_scan)
 {
     const mgpu_attention *t = attention_table(plan);
     bool half = t->q.half != MGPU_HALF_NOT && t->k.half == t->q.half && t->v.half == t->q.half && (!t->backward || t->g.half == t->q.half);
@@ -62,8 +62,8 @@ static mgpu_attention_tiles tiles_of(const Attention *plan, bool alone)
     const TileShape *shape = shapes_of(t, matrices, tf32, &first);
     mgpu_attention_tiles s = {.arithmetic = matrices ? MGPU_MMA : MGPU_FMA, .q = type_of(t, &t->q), .k = type_of(t, &t->k), .v = type_of(t, &t->v),
                               .g = type_of(t, &t->g), .y = type_of(t, &t->y), .dq = type_of(t, &t->dq), .dk = type_of(t, &t->dk),
-                              .dv = type_of(t, &t->dv), .aligned = attention_is_aligned(plan) && !alone, .part = part_of(t, matrices), .resident = true,
-                              .alone = alone};
+                              .dv = type_of(t, &t->dv), .aligned = attention_is_aligned(plan) && !in_scan, .part = part_of(t, matrices), .resident = true,
+                              .alone = in_scan};
     s.results = RESULT_ELEMENTS / s.part;
     for (s.stages = 2; s.stages > 0; s.stages--)
         for (int i = first; i < SHAPES; i++) {
@@ -203,13 +203,13 @@ static void print_parameters(const mgpu_attention *t, const char *qualifier, Tex
         text_add(text, "char *%swork, ", qualifier);
 }
 
-static const char *operand_text(const mgpu_attention *t, const mgpu_attention_operand *o, bool alone)
+static const char *operand_text(const mgpu_attention *t, const mgpu_attention_operand *o, bool in_scan)
 {
     const char *name = o->argument < 0 ? "nullptr" : parameter(t, o->argument);
-    return alone && o->argument >= 0 && o->sample > 0 ? format("%s + begin * %lld", name, (long long)o->sample) : name;
+    return in_scan && o->argument >= 0 && o->sample > 0 ? format("%s + begin * %lld", name, (long long)o->sample) : name;
 }
 
-static void print_call(const mgpu_attention *t, const char *name, bool finish, bool alone, Text *text)
+static void print_call(const mgpu_attention *t, const char *name, bool finish, bool in_scan, Text *text)
 {
     const mgpu_attention_operand *const forward[] = {&t->q, &t->k, &t->v, &t->y, &t->sums};
     const mgpu_attention_operand *const queries[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->sums, &t->dq};
@@ -218,8 +218,8 @@ static void print_call(const mgpu_attention *t, const char *name, bool finish, b
     int count = !t->backward ? COUNT(forward) : finish ? COUNT(keys) : COUNT(queries);
     text_add(text, "mgpu_attend_%s<%s_attention, %s%s_tiles>(", !t->backward ? "forward" : finish ? "keys" : "queries", name, name, suffix(finish));
     for (int i = 0; i < count; i++)
-        text_add(text, "%s, ", operand_text(t, operand[i], alone));
-    text_add(text, "%s%s);\n", t->backward ? "work, " : "", alone ? "end - begin" : "n");
+        text_add(text, "%s, ", operand_text(t, operand[i], in_scan));
+    text_add(text, "%s%s);\n", t->backward ? "work, " : "", in_scan ? "end - begin" : "n");
 }
 
 /* Returns the blocks of a multiprocessor for which registers are reserved. With warpgroups, blocks hide each other's latency, as

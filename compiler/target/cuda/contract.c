@@ -105,28 +105,28 @@ void cuda_print_contraction(const Contraction *plan, const char *kernel_name, co
 }
 
 /* Returns the form: types, which argument is A, and the matmul's form. No other identity begins with 'f'. */
-static const char *form_of(const Contraction *plan, const CudaMatmul *p)
+static const char *shared_name_of(const Contraction *plan, const CudaMatmul *p)
 {
     Sha256 sha = mgpu_sha256_begin();
     IDENTITY_ADD(&sha, 'f', plan->tensor[A]->dtype, plan->tensor[B]->dtype, plan->tensor[C]->dtype, plan->swapped);
-    cuda_matmul_form(&sha, p);
+    cuda_matmul_identity(&sha, p);
     Digest d = mgpu_sha256_end(&sha);
     return identity_key(&d);
 }
 
-const char *cuda_contraction_form(const Contraction *plan)
+const char *cuda_contraction_shared_name(const Contraction *plan)
 {
     const CudaMatmul *p = matmul_of(plan, false);
-    return cuda_number_count(p) > 0 ? form_of(plan, p) : NULL;
+    return cuda_number_count(p) > 0 ? shared_name_of(plan, p) : NULL;
 }
 
-const char *cuda_contraction_form_in_parts(const Contraction *plan)
+const char *cuda_contraction_split_shared_name(const Contraction *plan)
 {
     CudaMatmul *p = matmul_of(plan, false);
-    return cuda_number_count(p) > 0 && cuda_put_in_parts(p, contraction_samples(plan)) ? form_of(plan, p) : NULL;
+    return cuda_number_count(p) > 0 && cuda_split_depth(p, contraction_samples(plan)) ? shared_name_of(plan, p) : NULL;
 }
 
-bool cuda_contraction_in_parts(const Contraction *plan) { return matmul_of(plan, false)->tiles.split_tiles > 0; }
+bool cuda_contraction_is_split(const Contraction *plan) { return matmul_of(plan, false)->tiles.split_tiles > 0; }
 
 const char *cuda_contraction_words(const Contraction *plan)
 {
@@ -147,9 +147,9 @@ void cuda_launches_contraction(const Contraction *plan, const char *kernel_name,
     cuda_matmul_launches(p, kernel_name, launch);
 }
 
-bool cuda_library_form(const Contraction *plan, mgpu_library_matmul *to)
+bool cuda_library_call(const Contraction *plan, mgpu_library_matmul *to)
 {
-    if (plan->alone || !cuda_library_matmul(matmul_of(plan, false), plan->swapped, to))
+    if (plan->by_one_worker || !cuda_library_matmul(matmul_of(plan, false), plan->swapped, to))
         return false;
     to->tf32 = to->a.type == MGPU_F32 && plan->node->graph->model->tf32;
     return true;
@@ -163,7 +163,7 @@ int64_t cuda_contraction_workspace(const Contraction *plan, int64_t samples)
 int64_t cuda_contraction_or_library_workspace(const Contraction *plan, int64_t samples, const char *archs)
 {
     mgpu_library_matmul matmul;
-    int64_t own = cuda_contraction_workspace(plan, samples), library = cuda_library_form(plan, &matmul) ? cuda_library_workspace(archs) : 0;
+    int64_t own = cuda_contraction_workspace(plan, samples), library = cuda_library_call(plan, &matmul) ? cuda_library_workspace(archs) : 0;
     return own > library ? own : library;
 }
 
@@ -181,14 +181,14 @@ static bool has_samples(const CudaMatmul *p)
 Contraction *cuda_contraction_in_tiles(const Contraction *plan, int place, const char *archs)
 {
     const CudaMatmul *own = matmul_of(plan, false);
-    if (plan->alone || cuda_number_count(own) == 0 || !has_samples(own) || place >= cuda_matmul_shapes(own))
+    if (plan->by_one_worker || cuda_number_count(own) == 0 || !has_samples(own) || place >= cuda_matmul_shapes(own))
         return NULL;
     Contraction *other = NEW(Contraction);
     *other = *plan;
     other->tiles = place;
-    bool parts = cuda_contraction_in_parts(plan), fits = !parts || cuda_contraction_workspace(other, contraction_samples(plan)) <=
+    bool parts = cuda_contraction_is_split(plan), fits = !parts || cuda_contraction_workspace(other, contraction_samples(plan)) <=
                                                                        cuda_contraction_or_library_workspace(plan, contraction_samples(plan), archs);
-    return cuda_contraction_in_parts(other) == parts && fits ? other : NULL;
+    return cuda_contraction_is_split(other) == parts && fits ? other : NULL;
 }
 
 /* ---- needs */

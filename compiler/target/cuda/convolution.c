@@ -118,7 +118,7 @@ bool cuda_library_convolution(const Contraction *plan, mgpu_library_convolution 
     mgpu_library_matmul matmul;
     bool backward;
     *to = (mgpu_library_convolution){0};
-    if (!v || plan->alone || !find_direction(v, &backward) || !find_type(plan, &to->type) || cuda_library_form(plan, &matmul))
+    if (!v || plan->by_one_worker || !find_direction(v, &backward) || !find_type(plan, &to->type) || cuda_library_call(plan, &matmul))
         return false;
     to->result = v->weight ? MGPU_CONVOLUTION_W : backward ? MGPU_CONVOLUTION_X : MGPU_CONVOLUTION_Y;
     to->tf32 = to->type == MGPU_F32 && plan->node->graph->model->tf32;

@@ -1,11 +1,11 @@
 /* cuda.h: kernels as CUDA C; docs/cuda.md describes the result.
  *
- *   cuda/share.c       how threads share a nest; launches
+ *   cuda/map_threads.c       how threads share a nest; launches
  *   cuda/nest.c        a nest: which thread takes which iterations
  *   cuda/iterations.c  what a thread does at its iterations (cuda/iterations.h)
  *   cuda/scan.c        a scan
  *   cuda/parameters.c  kernels that differ only in numbers
- *   cuda/together.c    launches of several calls
+ *   cuda/call_tables.c    launches of several calls
  *   cuda/kinds.c       kinds of kernels
  *   cuda/kernels.c     functions, and the file of all kernels */
 #ifndef MGPU_CUDA_H
@@ -19,17 +19,17 @@ enum { CUDA_THREADS = 256 /* threads of a block, for all kernels that are made o
 
 extern const Target cuda_target; /* cuda/target.c */
 
-/* ---- cuda/share.c */
+/* ---- cuda/map_threads.c */
 bool cuda_index_is_64_bit(const Nest *, const Expr *);  /* true if the index does not fit into an int */
 /* Return the index at which the vector begins that a load or random number is a lane of, or that is stored; NULL: none. */
 const Expr *cuda_vector(const Nest *, const Expr *);
 const Expr *cuda_stored_vector(const Nest *, const Store *);
-/* Implements map_threads of kernel/target.h. alone: a scan calls the kernel, in one block. */
-void cuda_share(Kernel *, const Model *, bool alone);
+/* Implements map_threads of kernel/target.h. in_scan: a scan calls the kernel, in one block. */
+void cuda_map_threads(Kernel *, const Model *, bool in_scan);
 bool cuda_finishes(const Kernel *);                   /* true if it has a finishing function */
 bool cuda_waits(const Kernel *); /* true if its threads wait for the previous kernel, so that it may begin early */
-bool cuda_is_little(const Kernel *);                  /* true if it has few blocks, whatever the samples */
-void cuda_share_blocks(Kernel *);                     /* gives each nest its own blocks, when all nests are there */
+bool cuda_is_small(const Kernel *);                  /* true if it has few blocks, whatever the samples */
+void cuda_map_blocks(Kernel *);                     /* gives each nest its own blocks, when all nests are there */
 /* True if a launch may contain several such calls: by element, without samples, too large to be packed as a nest. */
 bool cuda_may_join(const Kernel *);
 enum { CUDA_FINISHED = 8 }; /* neighbouring results whose partial results a block adds up */
@@ -37,10 +37,10 @@ enum { CUDA_FINISHED = 8 }; /* neighbouring results whose partial results a bloc
 void cuda_launches(const Kernel *, mgpu_launch launch[2]);
 void cuda_launches_nests(const Kernel *, mgpu_launch launch[2]);
 
-/* ---- cuda/together.c: one launch of several calls */
-void cuda_count_together(Program *);                  /* sets kernel->together */
-int cuda_together(const Kernel *);
-void cuda_print_together(const Kernel *, Text *);     /* prints the function of such a kernel */
+/* ---- cuda/call_tables.c: one launch of several calls */
+void cuda_count_calls_per_launch(Program *);                  /* sets kernel->together */
+int cuda_calls_per_launch(const Kernel *);
+void cuda_print_call_table(const Kernel *, Text *);     /* prints the function of such a kernel */
 
 /* ---- cuda/nest.c */
 void cuda_nest(Lowering *, const Nest *);
@@ -58,13 +58,13 @@ void cuda_needs(const Kernel *, UnitNeeds *);
 typedef struct CudaKind {
     void (*print)(const Kernel *, Text *);
     void (*launches)(const Kernel *, mgpu_launch launch[2]);
-    int64_t (*workspace)(const Kernel *, const char *archs, bool alone, int64_t *per_sample); /* kernel/target.h */
+    int64_t (*workspace)(const Kernel *, const char *archs, bool in_scan, int64_t *per_sample); /* kernel/target.h */
     /* As part of a scan: print_block prints a function of a block, whose name ends in `end` and which takes `given` after its
-     * arguments; shared_bytes returns its dynamic shared memory; meets: a barrier must follow it. */
+     * arguments; shared_bytes returns its dynamic shared memory; needs_barrier: a barrier must follow it. */
     void (*print_block)(const Kernel *, Text *);
     int (*shared_bytes)(const Kernel *);
     const char *end, *given;
-    bool meets;
+    bool needs_barrier;
     unsigned header;        /* HEADER_...; 0: none of its own */
 } CudaKind;
 extern const CudaKind CUDA_KIND[KERNEL_KINDS];

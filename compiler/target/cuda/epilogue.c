@@ -39,7 +39,7 @@ static bool may_sum(const Task *contraction, const Task *task, const mgpu_librar
 bool cuda_may_epilogue(const Task *contraction, const Task *task, const Epilogue *e, bool result)
 {
     mgpu_library_matmul p;
-    if (!cuda_library_form(contraction->kernel->contraction, &p))
+    if (!cuda_library_call(contraction->kernel->contraction, &p))
         return false;
     switch (e->kind) {
     case EPILOGUE_SUMS: return may_sum(contraction, task, &p);

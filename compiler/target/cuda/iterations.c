@@ -46,15 +46,15 @@ const Term *cuda_name_iterations(const Loops *l, Iterations all)
     const Term *term = cuda_iterations_term(all);
     if (!all.times || term_is_word(term, "n"))
         return term;
-    const Term *name = own_name(l->p, "points");
+    const Term *name = fresh_name(l->p, "points");
     code_declare(&l->p->to, format("const %s", l->count_type), name, term);
     return name;
 }
 
-const Term *cuda_own_number(const Loops *l, const char *what, int lanes)
+const Term *cuda_nest_number(const Loops *l, const char *what, int lanes)
 {
     const Term *list[2];
-    int count = 0, before = l->p->finish ? l->nest->share.finish_before : l->nest->share.blocks_before;
+    int count = 0, before = l->p->finish ? l->nest->mapping.finish_before : l->nest->mapping.blocks_before;
     if (lanes)
         list[count++] = term_whole(lanes);
     if (before && !l->p->block && what[strlen(what) - 1] != 's')
@@ -85,11 +85,11 @@ static const Term *axis_value(const Loops *l, const int *axes, int count, int i,
 static bool is_wanted(const Loops *l, int axis)
 {
     const Exprs *x = l->nest->exprs;
-    bool result = l->nest->partial ? !x->axis[axis].reduction : l->nest->across && l->p->finish; /* its place among the results */
+    bool result = l->nest->partial ? !x->axis[axis].reduction : l->nest->row_sum_count && l->p->finish; /* its place among the results */
     if (x->axis[axis].kind == AXIS_GROUPS || result)
         return true;
     for (int i = 0; i < x->count; i++)
-        if (x->all[i]->kind == X_AXIS && x->all[i]->constant == axis && l->p->shown[i].wanted)
+        if (x->all[i]->kind == X_AXIS && x->all[i]->constant == axis && l->p->term_of[i].wanted)
             return true;
     return false;
 }
@@ -125,7 +125,7 @@ void cuda_open_iterations(const Loops *l, const int *axes, int count, const char
     Lowering *p = l->p;
     const Axis *a = &l->nest->exprs->axis[axes[0]];
     bool alone = count == 1 && a->kind == AXIS_PLAIN && !(a->samples && p->block);
-    const Term *number = alone ? p->axis_name[axes[0]] : own_name(p, wish);
+    const Term *number = alone ? p->axis_name[axes[0]] : fresh_name(p, wish);
     code_count(&p->to, alone ? l->type : l->count_type, number, from, to, step);
     if (!alone)
         cuda_define_axes(l, axes, count, number, true);
@@ -150,7 +150,7 @@ void cuda_name_vectors(Loops *l)
             continue;
         l->vector[i] = expression_name(l->p, e);
         const Term *lane = vector_lane(l, l->vector[i]);
-        l->p->shown[i].term =
+        l->p->term_of[i].term =
             e->kind == X_LOAD && e->tensor->dtype == BOOL ? term_binary(LEVEL_EQUAL, lane, "!=", term_word("0")) : lane;
     }
 }
@@ -174,7 +174,7 @@ static int add_bases(const Loops *l, Expr **roots, int count, bool *used)
     return count;
 }
 
-Expr **cuda_root_room(const Nest *nest)
+Expr **cuda_new_root_list(const Nest *nest)
 {
     return NEW_ARRAY(Expr *, 2 * nest->reduction_count + 3 * nest->store_count + 2 * nest->exprs->count);
 }
@@ -223,7 +223,7 @@ static const Term *call_vector(const Loops *l, const char *function, const Term 
     if (vector)
         list[count++] = vector;
     if (l->rest)
-        list[count++] = term_whole(l->nest->share.ragged);
+        list[count++] = term_whole(l->nest->mapping.tail_lanes);
     return term_call(function, count, list);
 }
 
@@ -231,12 +231,12 @@ static void load_vectors(const Loops *l, const bool *used)
 {
     Lowering *p = l->p;
     const Exprs *x = l->nest->exprs;
-    int count = l->nest->share.vector;
+    int count = l->nest->mapping.vector;
     for (int i = 0; i < x->count; i++) {
         const Expr *e = x->all[i];
         if (!used[i])
             continue;
-        const Term *base = shown(p, vector_of(l, e)), *place[2], *value;
+        const Term *base = term_of(p, vector_of(l, e)), *place[2], *value;
         const char *type;
         if (e->kind == X_RANDOM) {
             type = format("%sx%d", dtype_name(e->dtype), count);
@@ -265,7 +265,7 @@ static void open_stores(const Loops *l, int pass, const Term **name)
         if (!in_pass(l, s, pass) || !stored_vector(l, s))
             continue;
         name[i] = name_like(l->p, format("new_%s", kernel_argument_name(s->tensor)));
-        code_declare(&l->p->to, format("mgpu_%sx%d", vector_type(s->tensor->dtype), l->nest->share.vector), name[i], NULL);
+        code_declare(&l->p->to, format("mgpu_%sx%d", vector_type(s->tensor->dtype), l->nest->mapping.vector), name[i], NULL);
     }
 }
 
@@ -277,11 +277,11 @@ static void close_stores(const Loops *l, int pass, const Term *const *name)
         if (!in_pass(l, s, pass) || !name[i])
             continue;
         if (s->guard)
-            code_if(&p->to, shown(p, s->guard));
-        const Term *at = term_element(argument_of(p, s->tensor), shown(p, stored_vector(l, s)));
+            code_if(&p->to, term_of(p, s->guard));
+        const Term *at = term_element(argument_of(p, s->tensor), term_of(p, stored_vector(l, s)));
         code_do(&p->to,
                 call_vector(
-                    l, format("mgpu_%s_%sx%d", s->add ? "add" : "store", stored_type(s->tensor->dtype), l->nest->share.vector),
+                    l, format("mgpu_%s_%sx%d", s->add ? "add" : "store", stored_type(s->tensor->dtype), l->nest->mapping.vector),
                     at, name[i]));
         if (s->guard)
             code_bare(&p->to);
@@ -318,13 +318,13 @@ static void open_sums(const Loops *l, int pass, const Term **sum)
     for (int i = 0; i < l->nest->reduction_count && pass >= 0 && !l->lane_parallel; i++) {
         const Reduction *r = &l->nest->reductions[i];
         if (r->value->pass == pass && cuda_online_sum(l, i) >= 0) {
-            sum[i] = own_name(l->p, "row");
-            code_array(to, C_TYPE[r->value->dtype], sum[i], term_whole(l->rest ? l->nest->share.ragged : l->nest->share.vector),
+            sum[i] = fresh_name(l->p, "row");
+            code_array(to, C_TYPE[r->value->dtype], sum[i], term_whole(l->rest ? l->nest->mapping.tail_lanes : l->nest->mapping.vector),
                        NULL);
         }
-        if (r->value->pass != pass || !r->in_double || r->across)
+        if (r->value->pass != pass || !r->in_double || r->over_rows)
             continue;
-        sum[i] = own_name(l->p, "lanes");
+        sum[i] = fresh_name(l->p, "lanes");
         code_declare(to, "float", sum[i], term_word("0"));
     }
 }
@@ -337,12 +337,12 @@ static void accumulate_lane(const Loops *l, int reduction, const Term *lanes)
     const Reduction *r = &l->nest->reductions[reduction];
     Lowering *p = l->p;
     const Term *lane = l->lane >= 0 ? p->axis_name[l->lane] : term_word("0");
-    if (r->across)
-        accumulate(p, r, term_element(p->result[reduction], l->turn), lane);
+    if (r->over_rows)
+        accumulate(p, r, term_element(p->result[reduction], l->register_step), lane);
     else
         accumulate(p, r,
                    lanes                ? lanes
-                   : l->part[reduction] ? l->part[reduction]
+                   : l->f32_sum[reduction] ? l->f32_sum[reduction]
                                         : p->result[reduction],
                    l->lane_parallel ? lane : NULL);
 }
@@ -350,7 +350,7 @@ static void accumulate_lane(const Loops *l, int reduction, const Term *lanes)
 void cuda_open_lanes(const Loops *l)
 {
     code_count(&l->p->to, "int", l->p->axis_name[l->lane], term_word("0"),
-               term_whole(l->rest ? l->nest->share.ragged : l->nest->share.vector), NULL);
+               term_whole(l->rest ? l->nest->mapping.tail_lanes : l->nest->mapping.vector), NULL);
 }
 
 void cuda_add_iteration(const Loops *l, int pass, const bool *used)
@@ -368,7 +368,7 @@ void cuda_add_iteration(const Loops *l, int pass, const bool *used)
     }
     for (int i = 0; i < nest->reduction_count && pass >= 0; i++)
         if (nest->reductions[i].value->pass == pass && sum[i] && cuda_online_sum(l, i) >= 0)
-            code_set(&p->to, lane_of(l, sum[i]), "=", term_fixed(shown(p, nest->reductions[i].value)));
+            code_set(&p->to, lane_of(l, sum[i]), "=", term_fixed(term_of(p, nest->reductions[i].value)));
         else if (nest->reductions[i].value->pass == pass)
             accumulate_lane(l, i, sum[i]);
     add_stores(l, pass, name);

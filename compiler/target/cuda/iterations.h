@@ -17,11 +17,11 @@ typedef struct Loops {
     const Term *inside;    /* columns: false if the thread has no column; NULL: all threads have one */
     const Term *row, *rows;/* columns: the thread's row of the block, and the number of rows */
     const Term *slice, *slices;
-    const Term *turn;      /* rows that a thread keeps in registers: the step through the row */
+    const Term *register_step;      /* rows that a thread keeps in registers: the step through the row */
     bool rest;             /* the last vector of a row, which is not whole, is being computed separately */
     int rows_at_once;      /* rows whose sums are in f32 before they are added in f64; 0: this pass has no such sums */
     const Term *number;    /* number of the current reduction iteration, with rows_at_once */
-    const Term **part;     /* by reduction: the f32 sum of these rows; NULL: none */
+    const Term **f32_sum;     /* by reduction: the f32 sum of these rows; NULL: none */
     const int *online;     /* by reduction: 1 + the maximum in whose pass the sum is computed, too; 0: in its own pass */
     const Term **vector;   /* by expression: the vector that it is a lane of */
 } Loops;
@@ -36,7 +36,7 @@ const Term *cuda_iterations_divisor(Iterations); /* the same as an operand after
 const Term *cuda_name_iterations(const Loops *, Iterations); /* the number, as a variable if it has to be computed */
 /* Returns "mgpu_grid_thread()", or another number of that kind; if a kernel has several nests, relative to the nest's own
  * blocks. */
-const Term *cuda_own_number(const Loops *, const char *what, int lanes);
+const Term *cuda_nest_number(const Loops *, const char *what, int lanes);
 
 /* ---- axes */
 /* Defines the wanted axes of the iteration with this number. outermost: no axes are outside the first of them. */
@@ -46,7 +46,7 @@ void cuda_open_iterations(const Loops *, const int *axes, int count, const char 
 
 /* ---- an iteration */
 void cuda_name_vectors(Loops *);
-Expr **cuda_root_room(const Nest *);                 /* allocates room for all roots of the nest */
+Expr **cuda_new_root_list(const Nest *);                 /* allocates room for all roots of the nest */
 void cuda_find_wanted(const Loops *, Expr **roots, int count, bool *used); /* finds what the roots need; `used`: the vectors */
 void cuda_open_lanes(const Loops *);
 int cuda_online_sum(const Loops *, int maximum); /* the sum of exponentials that is computed in its pass; -1: none */

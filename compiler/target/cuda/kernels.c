@@ -50,7 +50,7 @@ static void add_parameters(Lowering *p)
 /* The two functions of a scatter have a nest each; other finishing functions have the nests with partial results. */
 static bool is_in_function(const Kernel *k, int nest, bool finish, bool parts)
 {
-    return parts ? nest == finish : !finish || k->nests[nest].partial || k->nests[nest].across;
+    return parts ? nest == finish : !finish || k->nests[nest].partial || k->nests[nest].row_sum_count;
 }
 
 /* Launches pass the paths of random numbers: kernels that differ only in paths share functions. */
@@ -112,8 +112,8 @@ void cuda_print_nests(const Kernel *k, Text *t)
     }
     if (k->parameters)
         text_add(t, "%s\n", c_comment("its launch gives %s", k->parameter_words));
-    if (k->together) {
-        cuda_print_together(k, t);
+    if (k->calls_per_launch) {
+        cuda_print_call_table(k, t);
         return;
     }
     text_add(t, "extern \"C\" __global__ void %s", k->name);

@@ -13,10 +13,10 @@ static void launches_contraction(const Kernel *k, mgpu_launch launch[2]) { cuda_
 static void block_contraction(const Kernel *k, Text *t) { cuda_print_block_contraction(k->contraction, k->name, t); }
 static int contraction_shared_bytes(const Kernel *k) { return cuda_block_shared_bytes(k->contraction); }
 
-static int64_t contraction_bytes(const Kernel *k, const char *archs, bool alone, int64_t *per_sample)
+static int64_t contraction_bytes(const Kernel *k, const char *archs, bool in_scan, int64_t *per_sample)
 {
     (void)per_sample;
-    return alone ? 0 : cuda_contraction_or_library_workspace(k->contraction, contraction_samples(k->contraction), archs);
+    return in_scan ? 0 : cuda_contraction_or_library_workspace(k->contraction, contraction_samples(k->contraction), archs);
 }
 
 /* ---- attention */
@@ -26,9 +26,9 @@ static void launches_attention(const Kernel *k, mgpu_launch launch[2]) { cuda_la
 static void block_attention(const Kernel *k, Text *t) { cuda_print_block_attention(k->attention, k->name, t); }
 static int attention_shared_bytes(const Kernel *k) { return cuda_block_attention_shared_bytes(k->attention); }
 
-static int64_t attention_bytes(const Kernel *k, const char *archs, bool alone, int64_t *per_sample)
+static int64_t attention_bytes(const Kernel *k, const char *archs, bool in_scan, int64_t *per_sample)
 {
-    (void)archs, (void)alone;
+    (void)archs, (void)in_scan;
     return cuda_attention_workspace(k->attention, per_sample);
 }
 
@@ -39,20 +39,20 @@ static void launches_rows(const Kernel *k, mgpu_launch launch[2]) { cuda_launche
 static void block_rows(const Kernel *k, Text *t) { cuda_print_block_rows(k->rows, k->name, t); }
 static int rows_shared_bytes(const Kernel *k) { return cuda_block_rows_shared_bytes(k->rows); }
 
-static int64_t rows_bytes(const Kernel *k, const char *archs, bool alone, int64_t *per_sample)
+static int64_t rows_bytes(const Kernel *k, const char *archs, bool in_scan, int64_t *per_sample)
 {
     (void)archs, (void)per_sample;
-    return (alone ? cuda_block_rows_workspace : cuda_rows_workspace)(k->rows);
+    return (in_scan ? cuda_block_rows_workspace : cuda_rows_workspace)(k->rows);
 }
 
 /* ---- scans */
 
 static void launches_scan(const Kernel *k, mgpu_launch launch[2]) { launch[0] = cuda_scan_launch(k); }
 
-static int64_t scan_bytes(const Kernel *k, const char *archs, bool alone, int64_t *per_sample)
+static int64_t scan_bytes(const Kernel *k, const char *archs, bool in_scan, int64_t *per_sample)
 {
     (void)archs; /* each block has its own workspace */
-    *per_sample = k->scan->samples && !alone ? (k->scan->work_bytes + k->scan->chunk - 1) / k->scan->chunk : 0;
+    *per_sample = k->scan->samples && !in_scan ? (k->scan->work_bytes + k->scan->chunk - 1) / k->scan->chunk : 0;
     return k->scan->work_bytes;
 }
 
@@ -66,9 +66,9 @@ static void block_nests(const Kernel *k, Text *t)
     code_print(k->code, &(CodePrint){.kernel = k->name}, t);
 }
 
-static int64_t nests_bytes(const Kernel *k, const char *archs, bool alone, int64_t *per_sample)
+static int64_t nests_bytes(const Kernel *k, const char *archs, bool in_scan, int64_t *per_sample)
 {
-    (void)archs, (void)alone, (void)per_sample;
+    (void)archs, (void)in_scan, (void)per_sample;
     return k->partial_bytes;
 }
 

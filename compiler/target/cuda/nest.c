@@ -1,6 +1,6 @@
 /* nest.c: a nest for GPUs.
  *
- * In: a nest, and how threads share it (cuda/share.c). Out: loops that begin at the number of a thread or group, with the
+ * In: a nest, and how threads share it (cuda/map_threads.c). Out: loops that begin at the number of a thread or group, with the
  * number of all of them as step:
  *
  *   iterations  for parallel iterations (or vectors of them) { for reduction axes accumulate; stores }
@@ -39,9 +39,9 @@ static int maximum_of(const Nest *nest, const Reduction *sum)
 static void find_online(Loops *l)
 {
     const Nest *nest = l->nest;
-    const Share *s = &nest->share;
+    const ThreadMapping *s = &nest->mapping;
     int *online = NEW_ARRAY(int, nest->reduction_count);
-    bool may = s->sharing == SHARE_GROUPS && !s->slices && !s->unrolled && l->lane >= 0 && !l->lane_parallel;
+    bool may = s->kind == MAP_GROUPS && !s->slices && !s->unrolled && l->lane >= 0 && !l->lane_parallel;
     l->online = online;
     for (int pass = 1; may && pass < nest->passes; pass++) {
         int own = -1, all = 0;
@@ -66,7 +66,7 @@ static int pass_of(const Loops *l, int reduction)
 static bool makes_results(const Loops *l, int pass)
 {
     for (int i = 0; i < l->nest->reduction_count; i++)
-        if (pass_of(l, i) == pass && !l->nest->reductions[i].across)
+        if (pass_of(l, i) == pass && !l->nest->reductions[i].over_rows)
             return true;
     return false;
 }
@@ -84,16 +84,16 @@ static const Term *all_lanes(const Loops *l, const Term *value)
 {
     if (!l->lane_parallel)
         return value;
-    const Term **list = NEW_ARRAY(const Term *, l->nest->share.vector);
-    for (int i = 0; i < l->nest->share.vector; i++)
+    const Term **list = NEW_ARRAY(const Term *, l->nest->mapping.vector);
+    for (int i = 0; i < l->nest->mapping.vector; i++)
         list[i] = value;
-    return term_list(l->nest->share.vector, list);
+    return term_list(l->nest->mapping.vector, list);
 }
 
 /* Declares a variable; an array, if the lanes of a vector are parallel. */
 static void declare_lanes(const Loops *l, const char *type, const Term *name, const Term *value)
 {
-    code_array(&l->p->to, type, name, l->lane_parallel ? term_whole(l->nest->share.vector) : NULL, all_lanes(l, value));
+    code_array(&l->p->to, type, name, l->lane_parallel ? term_whole(l->nest->mapping.vector) : NULL, all_lanes(l, value));
 }
 
 static const Term *lane_of(const Loops *l, const Term *array)
@@ -106,7 +106,7 @@ static void declare_accumulators(const Loops *l, int pass)
     Lowering *p = l->p;
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
-        if (pass_of(l, i) != pass || r->across)
+        if (pass_of(l, i) != pass || r->over_rows)
             continue;
         p->result[i] = result_name(p, r);
         bool place = r->kind == REDUCE_ARGMAX;
@@ -120,20 +120,20 @@ static void declare_accumulators(const Loops *l, int pass)
 static void join_accumulators(const Loops *l, int pass)
 {
     Lowering *p = l->p;
-    const Share *s = &l->nest->share;
+    const ThreadMapping *s = &l->nest->mapping;
     const Term *lanes = term_whole(s->lanes);
-    for (int i = 0; i < l->nest->reduction_count && s->sharing != SHARE_ITERATIONS; i++) {
+    for (int i = 0; i < l->nest->reduction_count && s->kind != MAP_ITERATIONS; i++) {
         const Reduction *r = &l->nest->reductions[i];
         const Term *own = p->result[i];
         const char *how = r->kind == REDUCE_SUM ? "add" : "larger";
-        if (pass_of(l, i) != pass || r->across || cuda_online_sum(l, i) >= 0)
+        if (pass_of(l, i) != pass || r->over_rows || cuda_online_sum(l, i) >= 0)
             continue;
         if (l->online[i])
             code_do(&p->to, CALL("mgpu_group_online", p->result[l->online[i] - 1], own, lanes));
         else if (r->kind == REDUCE_ARGMAX)
             code_do(&p->to,
-                    CALL(s->sharing == SHARE_GROUPS ? "mgpu_group_first" : "mgpu_columns_first", best_name(own), own, lanes));
-        else if (s->sharing == SHARE_GROUPS)
+                    CALL(s->kind == MAP_GROUPS ? "mgpu_group_first" : "mgpu_columns_first", best_name(own), own, lanes));
+        else if (s->kind == MAP_GROUPS)
             code_set(&p->to, own, "=", CALL(format("mgpu_group_%s", how), own, lanes));
         else
             code_do(&p->to, CALL(format("mgpu_columns_%s", how), own, lanes));
@@ -145,7 +145,7 @@ static void name_results(const Loops *l, int pass)
 {
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
-        if (pass_of(l, i) == pass && !r->across)
+        if (pass_of(l, i) == pass && !r->over_rows)
             l->p->result[i] = narrowed(r, lane_of(l, l->p->result[i]));
     }
 }
@@ -202,19 +202,19 @@ static bool is_wide_sum(const Loops *l, int pass, int reduction)
 
 static bool sums_rows(const Loops *l, int pass)
 {
-    const Share *s = &l->nest->share;
+    const ThreadMapping *s = &l->nest->mapping;
     bool any = false, lanes = l->lane >= 0 && !l->lane_parallel; /* lanes, which are added up first */
     for (int i = 0; i < l->nest->reduction_count; i++)
         any = any || is_wide_sum(l, pass, i);
     return any && !lanes && l->reduction_axes_count && !s->unrolled &&
-           (s->sharing == SHARE_GROUPS || s->sharing == SHARE_COLUMNS);
+           (s->kind == MAP_GROUPS || s->kind == MAP_COLUMNS);
 }
 
 static void open_row_sums(const Loops *l, int pass)
 {
     for (int i = 0; i < l->nest->reduction_count; i++)
         if (is_wide_sum(l, pass, i))
-            declare_lanes(l, "float", l->part[i] = own_name(l->p, "rows"), term_word("0"));
+            declare_lanes(l, "float", l->f32_sum[i] = fresh_name(l->p, "rows"), term_word("0"));
 }
 
 static void close_row_sums(const Loops *l)
@@ -223,9 +223,9 @@ static void close_row_sums(const Loops *l)
     if (l->lane_parallel)
         cuda_open_lanes(l);
     for (int i = 0; i < l->nest->reduction_count; i++)
-        if (l->part[i]) {
-            code_set(&l->p->to, lane_of(l, l->p->result[i]), "+=", lane_of(l, l->part[i]));
-            l->part[i] = NULL;
+        if (l->f32_sum[i]) {
+            code_set(&l->p->to, lane_of(l, l->p->result[i]), "+=", lane_of(l, l->f32_sum[i]));
+            l->f32_sum[i] = NULL;
         }
     code_close_to(&l->p->to, depth);
 }
@@ -239,8 +239,8 @@ static void open_rows(Loops *l, int pass, const Term *own, const Term *reduction
     bool alone = l->reduction_axes_count == 1 && l->nest->exprs->axis[l->reduction[0]].kind == AXIS_PLAIN &&
                  !(l->nest->exprs->axis[l->reduction[0]].samples && p->block);
     if (l->rows_at_once > 1) {
-        const Term *turn = own_name(p, "turn");
-        l->number = alone ? p->axis_name[l->reduction[0]] : own_name(p, "reduced");
+        const Term *turn = fresh_name(p, "turn");
+        l->number = alone ? p->axis_name[l->reduction[0]] : fresh_name(p, "reduced");
         code_declare(&p->to, alone ? l->type : l->count_type, l->number, own);
         code_for(&p->to, NULL, l->number, NULL,
                  less(term_add(l->number, term_times(term_whole(l->rows_at_once - 1), step)), reduction_iterations));
@@ -277,21 +277,21 @@ static void open_reduction_axes(const Loops *l)
 static void open_unrolled(Loops *l, const Term *own, const Term *reduction_iterations)
 {
     Lowering *p = l->p;
-    const Share *s = &l->nest->share;
+    const ThreadMapping *s = &l->nest->mapping;
     bool alone = l->reduction_axes_count == 1;
-    l->turn = own_name(p, "turn");
-    const Term *number = own_name(p, "reduced");
+    l->register_step = fresh_name(p, "turn");
+    const Term *number = fresh_name(p, "reduced");
     if (alone)
         number = p->axis_name[l->reduction[0]];
-    code_count(&p->to, "int", l->turn, term_word("0"), term_whole(s->unrolled), NULL)->unrolled = true;
-    code_declare(&p->to, "const int", number, term_add(term_times(l->turn, term_whole(s->lanes)), own));
+    code_count(&p->to, "int", l->register_step, term_word("0"), term_whole(s->unrolled), NULL)->unrolled = true;
+    code_declare(&p->to, "const int", number, term_add(term_times(l->register_step, term_whole(s->lanes)), own));
     if (cuda_all_iterations(l, l->reduction, l->reduction_axes_count).count % s->lanes)
         code_if(&p->to, less(number, reduction_iterations));
     if (!alone)
         cuda_define_axes(l, l->reduction, l->reduction_axes_count, number, true);
 }
 
-static void open_ragged(Loops *l, const Term *own, const Term *step)
+static void open_tail(Loops *l, const Term *own, const Term *step)
 {
     Lowering *p = l->p;
     const Term *v = p->axis_name[l->reduction[0]], *last = count_term(l->nest->exprs->axis[l->reduction[0]].extent - 1);
@@ -306,14 +306,14 @@ static void open_ragged(Loops *l, const Term *own, const Term *step)
 /* Opens the loops over reduction axes, if there are any. */
 static void open_reduction(Loops *l, int pass, const Term *reduction_iterations)
 {
-    const Share *s = &l->nest->share;
-    if (s->sharing == SHARE_ITERATIONS) {
+    const ThreadMapping *s = &l->nest->mapping;
+    if (s->kind == MAP_ITERATIONS) {
         open_reduction_axes(l);
         return;
     }
     if (!l->reduction_axes_count)
         return;
-    bool group = s->sharing == SHARE_GROUPS;
+    bool group = s->kind == MAP_GROUPS;
     const Term *side = term_whole(group ? s->lanes : CUDA_THREADS / s->lanes), *step = side;
     const Term *own = group ? CALL("mgpu_lane", term_whole(s->lanes)) : l->row;
     if (l->slice) {
@@ -324,8 +324,8 @@ static void open_reduction(Loops *l, int pass, const Term *reduction_iterations)
         own = term_choice(l->inside, own, reduction_iterations);
     if (s->unrolled)
         open_unrolled(l, own, reduction_iterations);
-    else if (s->ragged)
-        open_ragged(l, own, step);
+    else if (s->tail_lanes)
+        open_tail(l, own, step);
     else if (l->rows_at_once)
         open_rows(l, pass, own, reduction_iterations, step);
     else
@@ -392,7 +392,7 @@ static void reduce(Loops *l, int pass, const Term *reduction_iterations, Expr **
 static void add_pass(Loops *l, int pass, const Term *reduction_iterations, Expr **roots, int count)
 {
     Lowering *p = l->p;
-    bool ragged = l->nest->share.ragged, rows = sums_rows(l, pass), twice = ragged || rows;
+    bool ragged = l->nest->mapping.tail_lanes, rows = sums_rows(l, pass), twice = ragged || rows;
     bool bare = l->nest->passes > 1 && !l->reduction_axes_count &&
                 l->lane >= 0; /* a row is one vector: no loop encloses what a pass loads */
     int depth = p->to.depth;
@@ -417,7 +417,7 @@ static void add_passes(Loops *l, const Term *reduction_iterations)
 {
     Lowering *p = l->p;
     const Nest *nest = l->nest;
-    Expr **roots = cuda_root_room(nest);
+    Expr **roots = cuda_new_root_list(nest);
     set_loops(l, true);
     cuda_find_wanted(l, roots, all_roots(p, roots), NEW_ARRAY(bool, nest->exprs->count));
     define_parallel(l, 0);
@@ -454,10 +454,10 @@ static void add_iterations(Loops *l)
     Lowering *p = l->p;
     const Term *all = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count));
     if (l->parallel_count)
-        cuda_open_iterations(l, l->parallel, l->parallel_count, "point", cuda_own_number(l, "thread", 0), all,
-                             cuda_own_number(l, "threads", 0));
+        cuda_open_iterations(l, l->parallel, l->parallel_count, "point", cuda_nest_number(l, "thread", 0), all,
+                             cuda_nest_number(l, "threads", 0));
     else
-        open_single(l, cuda_own_number(l, "thread", 0));
+        open_single(l, cuda_nest_number(l, "thread", 0));
     add_passes(l, NULL);
     code_close(&p->to);
 }
@@ -465,7 +465,7 @@ static void add_iterations(Loops *l)
 /* Declares the number of slices of the reduction iterations. */
 static void name_slices(Loops *l, Iterations reduction, const Term *reduction_iterations)
 {
-    const Share *s = &l->nest->share;
+    const ThreadMapping *s = &l->nest->mapping;
     if (!s->slices)
         return;
     l->slice = term_name("slice");
@@ -474,7 +474,7 @@ static void name_slices(Loops *l, Iterations reduction, const Term *reduction_it
         l->slices = count_term(slices > s->slices ? s->slices : slices);
         return;
     }
-    l->slices = own_name(l->p, "slices");
+    l->slices = fresh_name(l->p, "slices");
     code_declare(&l->p->to, "const int", l->slices,
                  CALL("mgpu_slices", reduction_iterations, count_term(s->slice), count_term(s->slices)));
 }
@@ -484,16 +484,16 @@ static const Term *quotient(const Term *a, const Term *b) { return term_binary(L
 static void add_groups(Loops *l)
 {
     Lowering *p = l->p;
-    int lanes = l->nest->share.lanes;
-    const Term *group = cuda_own_number(l, "group", lanes), *groups = cuda_own_number(l, "groups", lanes), *zero = term_word("0");
+    int lanes = l->nest->mapping.lanes;
+    const Term *group = cuda_nest_number(l, "group", lanes), *groups = cuda_nest_number(l, "groups", lanes), *zero = term_word("0");
     Iterations reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count);
     const Term *parallel = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count));
     const Term *reduction_iterations = l->in_group ? cuda_iterations_term(reduction) : cuda_name_iterations(l, reduction);
     name_slices(l, reduction, reduction_iterations);
     l->first = term_binary(LEVEL_EQUAL, CALL("mgpu_lane", term_whole(lanes)), "==", zero);
     if (l->slice) {
-        l->slice = own_name(p, "slice");
-        const Term *item = l->parallel_count ? own_name(p, "item") : l->slice;
+        l->slice = fresh_name(p, "slice");
+        const Term *item = l->parallel_count ? fresh_name(p, "item") : l->slice;
         code_count(&p->to, "int", item, group, l->parallel_count ? term_times(parallel, l->slices) : l->slices, groups);
         if (l->parallel_count)
             code_declare(&p->to, "const int", l->slice, quotient(item, term_divisor(parallel)));
@@ -511,14 +511,14 @@ static void add_groups(Loops *l)
 static void define_column(Loops *l, int axis, const Term *item, const Term *tiles, Iterations columns, bool whole)
 {
     Lowering *p = l->p;
-    const Term *own = p->axis_name[axis], *column = whole ? own : own_name(p, "column"),
-               *lanes = term_whole(l->nest->share.lanes);
+    const Term *own = p->axis_name[axis], *column = whole ? own : fresh_name(p, "column"),
+               *lanes = term_whole(l->nest->mapping.lanes);
     const Term *lane = CALL("mgpu_lane", lanes), *tile = term_binary(LEVEL_PRODUCT, item, "%", term_divisor(tiles));
     code_declare(&p->to, format("const %s", l->type), column,
                  term_is_word(tiles, "1") ? lane : term_add(term_times(tile, lanes), lane));
     if (whole)
         return;
-    l->inside = own_name(p, "inside");
+    l->inside = fresh_name(p, "inside");
     code_declare(&p->to, "const bool", l->inside, less(column, cuda_iterations_term(columns)));
     code_declare(&p->to, format("const %s", l->type), own, term_choice(l->inside, column, term_word("0")));
 }
@@ -526,7 +526,7 @@ static void define_column(Loops *l, int axis, const Term *item, const Term *tile
 static void add_columns(Loops *l)
 {
     Lowering *p = l->p;
-    const Share *s = &l->nest->share;
+    const ThreadMapping *s = &l->nest->mapping;
     bool any = l->parallel_count > 0; /* otherwise only the vector is parallel */
     int column_axis = any ? l->parallel[l->parallel_count - 1] : -1, outer = any ? l->parallel_count - 1 : 0;
     Iterations columns = any ? cuda_axis_iterations(l, column_axis) : (Iterations){1, NULL},
@@ -544,13 +544,13 @@ static void add_columns(Loops *l)
     else
         all.count *= (columns.count + s->lanes - 1) / s->lanes;
     bool one = !all.times && all.count == 1;
-    const Term *item = own_name(p, l->slice && one ? "slice" : "item"), *every = cuda_iterations_term(all);
-    l->row = own_name(p, "row");
+    const Term *item = fresh_name(p, l->slice && one ? "slice" : "item"), *every = cuda_iterations_term(all);
+    l->row = fresh_name(p, "row");
     code_declare(&p->to, "const int", l->row, quotient(term_word("threadIdx.x"), lanes));
-    code_count(&p->to, l->count_type, item, cuda_own_number(l, "group", CUDA_THREADS),
-               !l->slice ? every : one ? l->slices : term_times(every, l->slices), cuda_own_number(l, "groups", CUDA_THREADS));
+    code_count(&p->to, l->count_type, item, cuda_nest_number(l, "group", CUDA_THREADS),
+               !l->slice ? every : one ? l->slices : term_times(every, l->slices), cuda_nest_number(l, "groups", CUDA_THREADS));
     if (l->slice && !one) {
-        l->slice = own_name(p, "slice");
+        l->slice = fresh_name(p, "slice");
         code_declare(&p->to, "const int", l->slice, quotient(item, cuda_iterations_divisor(all)));
     } else if (l->slice) {
         l->slice = item;
@@ -568,44 +568,44 @@ static void add_columns(Loops *l)
 /* ---- sums across rows. Each thread has one in f32 for each element of a row that it reads; f64 adds those of a few rows of all
  * groups. */
 
-static void declare_across(const Loops *l)
+static void declare_row_sums(const Loops *l)
 {
     Lowering *p = l->p;
-    const Share *s = &l->nest->share;
+    const ThreadMapping *s = &l->nest->mapping;
     for (int i = 0; i < l->nest->reduction_count; i++) {
-        if (!l->nest->reductions[i].across)
+        if (!l->nest->reductions[i].over_rows)
             continue;
-        p->result[i] = own_name(p, "across");
+        p->result[i] = fresh_name(p, "across");
         Statement *array =
             code_array(&p->to, C_TYPE[l->nest->reductions[i].dtype], p->result[i], term_whole(s->unrolled), term_list(0, NULL));
         APPEND(array->extent, array->extent_count, term_whole(s->vector));
     }
 }
 
-static void store_across(const Loops *l, const Term *begins)
+static void store_row_sums(const Loops *l, const Term *begins)
 {
     Lowering *p = l->p;
     const Term *columns = count_term(nest_result_iterations(l->nest));
     for (int i = 0; i < l->nest->reduction_count; i++)
-        if (l->nest->reductions[i].across)
+        if (l->nest->reductions[i].over_rows)
             code_do(&p->to, CALL("mgpu_add_across", p->result[i], term_add(p->partial[i], term_times(l->slice, columns)), columns,
-                                 term_whole(l->nest->share.lanes), begins));
+                                 term_whole(l->nest->mapping.lanes), begins));
 }
 
-static void add_across(Loops *l)
+static void add_row_sums(Loops *l)
 {
     Lowering *p = l->p;
-    int groups = CUDA_THREADS / l->nest->share.lanes;
+    int groups = CUDA_THREADS / l->nest->mapping.lanes;
     const Term *rows = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count)), *zero = term_word("0");
     name_slices(l, cuda_all_iterations(l, l->parallel, l->parallel_count), rows);
-    const Term *first = own_name(p, "from"), *turn = own_name(p, "turn"), *point = own_name(p, "point");
-    const Term *slice = own_name(p, "slice"), *begin = term_times(slice, term_whole(groups)), *slices = l->slices,
-               *lanes = term_whole(l->nest->share.lanes);
-    code_count(&p->to, "int", slice, cuda_own_number(l, "group", CUDA_THREADS), slices,
-               cuda_own_number(l, "groups", CUDA_THREADS));
+    const Term *first = fresh_name(p, "from"), *turn = fresh_name(p, "turn"), *point = fresh_name(p, "point");
+    const Term *slice = fresh_name(p, "slice"), *begin = term_times(slice, term_whole(groups)), *slices = l->slices,
+               *lanes = term_whole(l->nest->mapping.lanes);
+    code_count(&p->to, "int", slice, cuda_nest_number(l, "group", CUDA_THREADS), slices,
+               cuda_nest_number(l, "groups", CUDA_THREADS));
     code_count(&p->to, l->count_type, first, begin, rows, term_times(slices, term_whole(groups * ROWS_AT_ONCE)));
     int depth = p->to.depth;
-    declare_across(l);
+    declare_row_sums(l);
     code_count(&p->to, "int", turn, zero, term_whole(ROWS_AT_ONCE), NULL);
     const Term *own = term_add(first, term_times(term_times(turn, slices), term_whole(groups)));
     code_declare(&p->to, format("const %s", l->count_type), point, term_add(own, quotient(term_word("threadIdx.x"), lanes)));
@@ -617,23 +617,23 @@ static void add_across(Loops *l)
     add_passes(l, reduction_iterations);
     code_close_to(&p->to, depth);
     l->slice = slice;
-    store_across(l, term_binary(LEVEL_EQUAL, first, "==", begin));
+    store_row_sums(l, term_binary(LEVEL_EQUAL, first, "==", begin));
     code_close_to(&p->to, depth - 2);
 }
 
 /* ---- sums into rows */
 
-enum { LOOKS = 4 /* iterations that a lane reads together, so that it waits for memory once */ };
+enum { ITERATIONS_AT_ONCE = 4 /* iterations that a lane reads together, so that it waits for memory once */ };
 
 /* Loads the rows of the iterations that this lane reads; -1: none. */
 static void find_rows(Loops *l, const Term *found, const Term *look, const Term *first, const Term *reduction_iterations)
 {
     Lowering *p = l->p;
-    Expr **roots = cuda_root_room(l->nest);
+    Expr **roots = cuda_new_root_list(l->nest);
     bool *used = NEW_ARRAY(bool, l->nest->exprs->count);
-    const Term *at = own_name(p, "at"), *lane = CALL("mgpu_lane", term_word("32")), *own = term_element(found, look);
+    const Term *at = fresh_name(p, "at"), *lane = CALL("mgpu_lane", term_word("32")), *own = term_element(found, look);
     int depth = p->to.depth;
-    code_count(&p->to, "int", look, term_word("0"), term_whole(LOOKS), NULL);
+    code_count(&p->to, "int", look, term_word("0"), term_whole(ITERATIONS_AT_ONCE), NULL);
     code_declare(&p->to, format("const %s", l->type), at, term_add(term_add(first, term_times(term_word("32"), look)), lane));
     code_set(&p->to, own, "=", term_whole(-1));
     code_if(&p->to, less(at, reduction_iterations));
@@ -646,7 +646,7 @@ static void find_rows(Loops *l, const Term *found, const Term *look, const Term 
     cuda_define_axes(l, l->reduction, l->reduction_axes_count, at, true);
     for (int i = 0; i <= p->loops; i++)
         define_wanted(p, i, 0);
-    code_set(&p->to, own, "=", shown(p, l->nest->row));
+    code_set(&p->to, own, "=", term_of(p, l->nest->row));
     code_close_to(&p->to, depth);
     restore_terms(p, saved);
 }
@@ -655,17 +655,17 @@ static void find_rows(Loops *l, const Term *found, const Term *look, const Term 
 static const Term *open_hits(Loops *l, const Term *found, const Term *look, const Term *first, const Term *warp)
 {
     Lowering *p = l->p;
-    const Share *s = &l->nest->share;
-    const Term *bits = own_name(p, "bits"), *mine = own_name(p, "mine"), *hit, *zero = term_word("0"),
+    const ThreadMapping *s = &l->nest->mapping;
+    const Term *bits = fresh_name(p, "bits"), *mine = fresh_name(p, "mine"), *hit, *zero = term_word("0"),
                *row = term_element(found, look);
-    code_count(&p->to, "int", look, zero, term_whole(LOOKS), NULL);
+    code_count(&p->to, "int", look, zero, term_whole(ITERATIONS_AT_ONCE), NULL);
     const Term *there =
         term_binary(LEVEL_AND, term_binary(LEVEL_LESS, zero, "<=", row), "&&", less(row, count_term(l->nest->row->constant)));
     const Term *owner = term_binary(LEVEL_AND, row, "&", count_term(s->owners - 1)); /* binds less tightly than == */
     code_declare(&p->to, "const bool", mine, term_binary(LEVEL_AND, there, "&&", term_binary(LEVEL_EQUAL, owner, "==", warp)));
     Statement *loop = code_for(&p->to, "uint32_t", bits, CALL("__ballot_sync", term_word("0xffffffffu"), mine), bits);
     code_step(loop, bits, "&=", term_binary(LEVEL_SUM, bits, "-", term_word("1")));
-    hit = own_name(p, "hit");
+    hit = fresh_name(p, "hit");
     const Term *place = term_add(first, term_times(term_word("32"), look)), *bit = CALL("__ffs", term_cast("int", bits));
     code_declare(&p->to, format("const %s", l->type), hit, term_binary(LEVEL_SUM, term_add(place, bit), "-", term_word("1")));
     return hit;
@@ -676,21 +676,21 @@ static void add_rows(Loops *l)
 {
     Lowering *p = l->p;
     const Nest *nest = l->nest;
-    const Share *s = &nest->share;
-    Expr **roots = cuda_root_room(nest);
+    const ThreadMapping *s = &nest->mapping;
+    Expr **roots = cuda_new_root_list(nest);
     bool *used = NEW_ARRAY(bool, nest->exprs->count);
-    const Term *item = own_name(p, "item"), *own = own_name(p, "own"), *first = own_name(p, "from"), *found = own_name(p, "row"),
-               *look = own_name(p, "look");
+    const Term *item = fresh_name(p, "item"), *own = fresh_name(p, "own"), *first = fresh_name(p, "from"), *found = fresh_name(p, "row"),
+               *look = fresh_name(p, "look");
     Iterations reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count),
                parallel = cuda_all_iterations(l, l->parallel, l->parallel_count);
     const Term *reduction_iterations = cuda_name_iterations(l, reduction), *lane = CALL("mgpu_lane", term_word("32")),
                *parts = divisor_term(s->parts);
     int depth = p->to.depth;
-    code_count(&p->to, "int", item, cuda_own_number(l, "group", 32), count_term(s->owners * s->parts),
-               cuda_own_number(l, "groups", 32));
+    code_count(&p->to, "int", item, cuda_nest_number(l, "group", 32), count_term(s->owners * s->parts),
+               cuda_nest_number(l, "groups", 32));
     code_declare(&p->to, "const int", own, s->parts > 1 ? quotient(item, parts) : item);
-    code_count(&p->to, l->type, first, term_word("0"), reduction_iterations, term_whole(32 * LOOKS));
-    code_array(&p->to, "int64_t", found, term_whole(LOOKS), NULL);
+    code_count(&p->to, l->type, first, term_word("0"), reduction_iterations, term_whole(32 * ITERATIONS_AT_ONCE));
+    code_array(&p->to, "int64_t", found, term_whole(ITERATIONS_AT_ONCE), NULL);
     find_rows(l, found, look, first, reduction_iterations);
     const Term *hit = open_hits(l, found, look, first, own);
     p->loops = 0;
@@ -729,13 +729,13 @@ static void add_finish(Loops *l)
     while (across < CUDA_FINISHED && across < count)
         across *= 2;
     name_slices(l, reduction, cuda_iterations_term(reduction));
-    const Term *zero = term_word("0"), *iteration = count == 1 ? zero : own_name(p, "point"), *side = term_whole(across),
+    const Term *zero = term_word("0"), *iteration = count == 1 ? zero : fresh_name(p, "point"), *side = term_whole(across),
                *thread = term_word("threadIdx.x");
     bool loop = count > 1 || p->kernel->nest_count > 1;
     if (loop) {
-        const Term *item = own_name(p, "item");
-        code_count(&p->to, "int", item, cuda_own_number(l, "group", CUDA_THREADS), count_term((count + across - 1) / across),
-                   cuda_own_number(l, "groups", CUDA_THREADS));
+        const Term *item = fresh_name(p, "item");
+        code_count(&p->to, "int", item, cuda_nest_number(l, "group", CUDA_THREADS), count_term((count + across - 1) / across),
+                   cuda_nest_number(l, "groups", CUDA_THREADS));
         if (count > 1)
             code_declare(&p->to, "const int", iteration, term_add(term_times(item, side), CALL("mgpu_lane", side)));
     }
@@ -760,7 +760,7 @@ static void add_finish(Loops *l)
     l->lane = -1;
     l->lane_parallel = false;
     cuda_define_axes(l, l->parallel, l->parallel_count, iteration, true);
-    add_outer_stores(l, cuda_root_room(nest));
+    add_outer_stores(l, cuda_new_root_list(nest));
     code_close_to(&p->to, depth);
 }
 
@@ -772,12 +772,12 @@ static void declare_partial(const Loops *l)
     for (int i = 0; i < l->nest->reduction_count; i++) {
         const Reduction *r = &l->nest->reductions[i];
         const char *type = C_TYPE[reduction_type(r)];
-        if (l->nest->across && !r->across)
+        if (l->nest->row_sum_count && !r->over_rows)
             continue;
-        p->partial[i] = own_name(p, "partial");
+        p->partial[i] = fresh_name(p, "partial");
         const Term *at = term_cast(format("%s *", type), r->partial ? term_add(work, count_term(r->partial)) : work);
         code_array(&p->to, format("%s *const", type), p->partial[i], NULL, at)->remark =
-            c_comment("[%d, %lld]", l->nest->share.slices, (long long)nest_result_iterations(l->nest));
+            c_comment("[%d, %lld]", l->nest->mapping.slices, (long long)nest_result_iterations(l->nest));
     }
 }
 
@@ -785,44 +785,44 @@ void cuda_nest(Lowering *p, const Nest *nest)
 {
     const Exprs *x = nest->exprs;
     begin_nest(p, nest);
-    Loops l = {.p = p, .nest = nest, .lane = nest->share.vector > 1 ? x->axis_count - 1 : -1};
-    l.lane_parallel = l.lane >= 0 && x->axis[l.lane].reduction == (nest->across && p->finish);
-    l.type = nest->share.narrow ? "int" : "int64_t";
-    l.count_type = nest->share.narrow ? "uint32_t" : "int64_t";
+    Loops l = {.p = p, .nest = nest, .lane = nest->mapping.vector > 1 ? x->axis_count - 1 : -1};
+    l.lane_parallel = l.lane >= 0 && x->axis[l.lane].reduction == (nest->row_sum_count && p->finish);
+    l.type = nest->mapping.narrow ? "int" : "int64_t";
+    l.count_type = nest->mapping.narrow ? "uint32_t" : "int64_t";
     for (int i = 0; i < x->axis_count; i++) {
         const Axis *a = &x->axis[i];
         if (i == l.lane || (a->extent == 1 && !a->samples && a->kind == AXIS_PLAIN))
             continue;
-        if (a->reduction != (nest->across && p->finish)) /* the finishing function has an iteration for each sum across */
+        if (a->reduction != (nest->row_sum_count && p->finish)) /* the finishing function has an iteration for each sum across */
             l.reduction[l.reduction_axes_count++] = i;
         else
             l.parallel[l.parallel_count++] = i;
         if (a->kind == AXIS_IN_GROUP)
-            l.in_group = own_name(p, "in_group");
+            l.in_group = fresh_name(p, "in_group");
     }
     find_online(&l);
-    l.part = NEW_ARRAY(const Term *, nest->reduction_count);
-    if (nest->partial || nest->across)
+    l.f32_sum = NEW_ARRAY(const Term *, nest->reduction_count);
+    if (nest->partial || nest->row_sum_count)
         declare_partial(&l);
     if (!p->finish)
         cuda_name_vectors(&l);
     else
         l.vector = NEW_ARRAY(const Term *, x->count);
-    if (l.parallel_count + l.lane_parallel > 0 && nest->share.sharing != SHARE_ROWS) { /* otherwise it is in the one iteration */
-        Expr **roots = cuda_root_room(nest);
+    if (l.parallel_count + l.lane_parallel > 0 && nest->mapping.kind != MAP_ROWS) { /* otherwise it is in the one iteration */
+        Expr **roots = cuda_new_root_list(nest);
         set_loops(&l, !p->finish);
         cuda_find_wanted(&l, roots, p->finish ? outer_roots(p, roots) : all_roots(p, roots), NEW_ARRAY(bool, x->count));
         define_wanted(p, 0, 0);
     }
     if (p->finish)
         add_finish(&l);
-    else if (nest->share.sharing == SHARE_ITERATIONS)
+    else if (nest->mapping.kind == MAP_ITERATIONS)
         add_iterations(&l);
-    else if (nest->across)
-        add_across(&l);
-    else if (nest->share.sharing == SHARE_GROUPS)
+    else if (nest->row_sum_count)
+        add_row_sums(&l);
+    else if (nest->mapping.kind == MAP_GROUPS)
         add_groups(&l);
-    else if (nest->share.sharing == SHARE_COLUMNS)
+    else if (nest->mapping.kind == MAP_COLUMNS)
         add_columns(&l);
     else
         add_rows(&l);

@@ -80,13 +80,13 @@ static void identify_part(Sha256 *sha, const CudaMatmul *p)
                  s.piece_c, s.linear_a, s.linear_b, s.marked_a, s.warpgroups);
 }
 
-void cuda_matmul_form(Sha256 *sha, const CudaMatmul *p)
+void cuda_matmul_identity(Sha256 *sha, const CudaMatmul *p)
 {
     for (; p; p = p->next)
         identify_part(sha, p);
 }
 
-bool cuda_same_form(const CudaMatmul *p, const CudaMatmul *q)
+bool cuda_same_function(const CudaMatmul *p, const CudaMatmul *q)
 {
     const CudaMatmul *const parts[] = {p, q};
     Digest d[2];

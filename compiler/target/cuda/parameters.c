@@ -17,14 +17,14 @@
 
 /* ---- kernels with one form */
 
-typedef struct Form {
+typedef struct SharedFunction {
     Kernel **kernels; int count;
     Numbers *numbers; /* by kernel; those of the finishing function follow those of the function */
-} Form;
+} SharedFunction;
 
 static bool same_number(const Term *a, const Term *b) { return strcmp(a->word, b->word) == 0; }
 
-static bool differs(const Form *f, int number)
+static bool differs(const SharedFunction *f, int number)
 {
     for (int k = 1; k < f->count; k++)
         if (!same_number(f->numbers[0].list[number], f->numbers[k].list[number]))
@@ -32,7 +32,7 @@ static bool differs(const Form *f, int number)
     return false;
 }
 
-static bool same_in_all(const Form *f, int a, int b)
+static bool same_in_all(const SharedFunction *f, int a, int b)
 {
     for (int k = 0; k < f->count; k++)
         if (!same_number(f->numbers[k].list[a], f->numbers[k].list[b]))
@@ -45,14 +45,14 @@ enum { FEW_DIVISIONS = 3, MOST_NUMBERS = 256, MOST_WORDS = 256 /* a quarter of t
 /* Returns true if an index has 64 bits. */
 static bool is_64_bit(const Nest *nest)
 {
-    bool large = !nest->share.narrow;
+    bool large = !nest->mapping.narrow;
     for (int i = 0; i < nest->exprs->count && !large; i++)
         large = expr_is_index(nest->exprs->all[i]) && cuda_index_is_64_bit(nest, nest->exprs->all[i]);
     return large;
 }
 
 /* A thread that loads vectors waits for memory for so long that divisions take no time. */
-static bool is_worth_it(const Form *f)
+static bool is_worth_it(const SharedFunction *f)
 {
     static const int WORDS[] = {[NUMBER_INT] = 1, [NUMBER_DIVISOR] = 3, [NUMBER_F32] = 1, [NUMBER_F64] = 2};
     const Kernel *k = f->kernels[0];
@@ -60,7 +60,7 @@ static bool is_worth_it(const Form *f)
     bool large = false, vectors = false;
     for (int i = 0; i < k->nest_count; i++) {
         large = large || is_64_bit(&k->nests[i]);
-        vectors = vectors || k->nests[i].share.vector > 1;
+        vectors = vectors || k->nests[i].mapping.vector > 1;
     }
     for (int i = 0; i < f->numbers[0].count; i++)
         if (differs(f, i)) {
@@ -115,7 +115,7 @@ static void give(Kernel *k, const Term *n)
 }
 
 /* Makes all kernels of a form use the functions of the first. */
-static void make_one(const Form *f)
+static void make_one(const SharedFunction *f)
 {
     int count = f->numbers[0].count, *first = NEW_ARRAY(int, count);
     Kernel *own = f->kernels[0];
@@ -139,12 +139,12 @@ static void make_one(const Form *f)
         f->kernels[k]->canonical = own;
 }
 
-static const char *form_of(const Kernel *k)
+static const char *shared_name_of(const Kernel *k)
 {
     Text text = {0};
-    code_form(k->code, &text);
+    code_print_canonical(k->code, &text);
     if (k->finish_code)
-        code_form(k->finish_code, &text);
+        code_print_canonical(k->finish_code, &text);
     Digest d = mgpu_sha256_of(text_of(&text), text.length);
     return identity_key(&d);
 }
@@ -160,10 +160,10 @@ void cuda_give_numbers(Program *p)
         code_numbers(k->code, &numbers);
         if (k->finish_code)
             code_numbers(k->finish_code, &numbers);
-        const char *key = form_of(k);
-        Form *f = map_get(&forms, key);
+        const char *key = shared_name_of(k);
+        SharedFunction *f = map_get(&forms, key);
         if (!f) {
-            f = NEW(Form);
+            f = NEW(SharedFunction);
             map_set(&forms, key, f);
         }
         int last = f->count;
@@ -171,7 +171,7 @@ void cuda_give_numbers(Program *p)
         APPEND(f->numbers, last, numbers);
     }
     for (int i = 0; i < forms.count; i++) {
-        Form *f = forms.values[i];
+        SharedFunction *f = forms.values[i];
         if (f->count > 1 && f->numbers[0].count <= MOST_NUMBERS && is_worth_it(f))
             make_one(f);
     }

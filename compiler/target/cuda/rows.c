@@ -9,7 +9,7 @@
 
 enum {
     SHORT_SUMS = 512, SHORT_ROW = 1024, FEW = 64, /* for a warp: elements of a row, and how many of them are selected */
-    LEAST_BESIDE = 8, BESIDE = 32, MANY_ROWS = 64 * 1024,
+    LEAST_ADJACENT = 8, ADJACENT_ROWS = 32, MANY_ROWS = 64 * 1024,
     SHARED_BYTES = 64 * 1024
 };
 
@@ -25,22 +25,22 @@ static int64_t power_of_2(int64_t least)
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static bool lie_beside(const mgpu_rows *t)
+static bool are_adjacent(const mgpu_rows *t)
 {
     if (t->axes == 0)
         return t->operand_sample == 1 && t->result_sample == 1;
     const mgpu_row_axis *last = &t->axis[t->axes - 1];
-    return last->operand == 1 && last->result == 1 && last->extent >= LEAST_BESIDE;
+    return last->operand == 1 && last->result == 1 && last->extent >= LEAST_ADJACENT;
 }
 
-static mgpu_rows_tiles tiles_of(const Rows *plan, bool alone)
+static mgpu_rows_tiles tiles_of(const Rows *plan, bool in_scan)
 {
     const mgpu_rows *t = rows_table(plan);
     int64_t length = t->along.extent, k = t->k;
-    mgpu_rows_tiles s = {.group = MGPU_ROWS_THREADS, .beside = 1, .alone = alone};
+    mgpu_rows_tiles s = {.group = MGPU_ROWS_THREADS, .beside = 1, .alone = in_scan};
     if (rows_are_sums(plan)) {
-        if (lie_beside(t))
-            s.beside = !alone && t->rows * rows_samples(plan) >= MANY_ROWS ? MGPU_ROWS_THREADS : BESIDE;
+        if (are_adjacent(t))
+            s.beside = !in_scan && t->rows * rows_samples(plan) >= MANY_ROWS ? MGPU_ROWS_THREADS : ADJACENT_ROWS;
         else if (length <= SHORT_SUMS)
             s.group = 32;
         return s;
@@ -72,10 +72,10 @@ void cuda_launches_rows(const Rows *plan, const char *name, mgpu_launch launch[2
     launch[1] = (mgpu_launch){.function = NULL};
 }
 
-static int64_t workspace(const Rows *plan, bool alone)
+static int64_t workspace(const Rows *plan, bool in_scan)
 {
-    const mgpu_rows_tiles s = tiles_of(plan, alone);
-    return s.in_workspace ? (alone ? 1 : MGPU_ROWS_BLOCKS) * s.room * mgpu_key_bytes(rows_table(plan)->type) : 0;
+    const mgpu_rows_tiles s = tiles_of(plan, in_scan);
+    return s.in_workspace ? (in_scan ? 1 : MGPU_ROWS_BLOCKS) * s.room * mgpu_key_bytes(rows_table(plan)->type) : 0;
 }
 
 int64_t cuda_rows_workspace(const Rows *plan) { return workspace(plan, false); }
@@ -115,9 +115,9 @@ static void print_parameters(const Rows *plan, const mgpu_rows_tiles *s, const c
         text_add(text, "char *%swork, ", qualifier);
 }
 
-static const char *pointer(const char *name, int64_t sample, bool alone)
+static const char *pointer(const char *name, int64_t sample, bool in_scan)
 {
-    return alone && sample > 0 ? format("%s + begin * %lld", name, (long long)sample) : name;
+    return in_scan && sample > 0 ? format("%s + begin * %lld", name, (long long)sample) : name;
 }
 
 static void print_call(const Rows *plan, const mgpu_rows_tiles *s, const char *name, Text *text)

@@ -41,7 +41,7 @@ static void add_call(ScanLowering *w, int number)
     APPEND(list, count, term_word("begin"));
     APPEND(list, count, term_word("end"));
     code_do(&w->base.to, term_call_of(term_kernel(format("_%d%s", number, kind->end)), count, list));
-    if (kind->meets)
+    if (kind->needs_barrier)
         code_do(&w->base.to, barrier());
 }
 

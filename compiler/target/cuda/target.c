@@ -10,7 +10,7 @@ enum {
     BLOCKS = 128, BLOCK_SAMPLES = 4, /* of a scan: enough blocks, each with few samples */
     ROW_ELEMENTS = 64,               /* a line of 128 bytes, in 16-bit elements */
     OTHER_TILES = 3,                 /* with --tune: the tiles with the next best estimates */
-    ACROSS_COLUMNS = 8192,           /* 32 for each thread of a block */
+    OVER_ROWS_COLUMNS = 8192,           /* 32 for each thread of a block */
     LIBRARY_ALIGNMENT = 256          /* cublasLtMatmul: its workspace "must be 256B aligned" */
 };
 
@@ -24,9 +24,9 @@ static int64_t lane(int64_t extent)
 
 static int64_t chunk(int64_t samples) { return samples > BLOCKS * BLOCK_SAMPLES ? (samples + BLOCKS - 1) / BLOCKS : BLOCK_SAMPLES; }
 
-static int64_t workspace(const Kernel *k, const char *archs, bool alone, int64_t *per_sample)
+static int64_t workspace(const Kernel *k, const char *archs, bool in_scan, int64_t *per_sample)
 {
-    return CUDA_KIND[k->kind].workspace(k, archs, alone, per_sample);
+    return CUDA_KIND[k->kind].workspace(k, archs, in_scan, per_sample);
 }
 
 static int64_t workspace_for(const Kernel *k, int64_t samples, const char *archs)
@@ -35,19 +35,19 @@ static int64_t workspace_for(const Kernel *k, int64_t samples, const char *archs
 }
 
 /* Adds a kernel that computes the contraction of another kernel in another way. */
-static Kernel *add_way(Program *p, const Kernel *of, Contraction *contraction, const char *way)
+static Kernel *add_alternative(Program *p, const Kernel *of, Contraction *contraction, const char *suffix)
 {
     Kernel *k = NEW(Kernel);
     *k = *of;
     k->number = p->kernel_count;
     k->name = format("k%d", k->number);
-    k->label = format("%s_%s", kernel_label(of), way);
+    k->label = format("%s_%s", kernel_label(of), suffix);
     k->contraction = contraction;
     k->epilogue = NULL;
-    const char *form = cuda_contraction_form(contraction);
-    k->canonical = map_get(&p->kernels_known, form);
+    const char *shared_name = cuda_contraction_shared_name(contraction);
+    k->canonical = map_get(&p->kernels_known, shared_name);
     if (!k->canonical)
-        map_set(&p->kernels_known, copy_text(form, strlen(form)), k);
+        map_set(&p->kernels_known, copy_text(shared_name, strlen(shared_name)), k);
     APPEND(p->kernels, p->kernel_count, k);
     return k;
 }
@@ -58,7 +58,7 @@ static void add_all_tiles(Program *p)
         for (int place = 1; place <= OTHER_TILES && p->kernels[i]->contraction; place++) {
             Contraction *other = cuda_contraction_in_tiles(p->kernels[i]->contraction, place, p->options->arch);
             if (other)
-                add_way(p, p->kernels[i], other, format("tiles_%d", place))->in_tiles_of = p->kernels[i];
+                add_alternative(p, p->kernels[i], other, format("tiles_%d", place))->in_tiles_of = p->kernels[i];
         }
 }
 
@@ -69,25 +69,25 @@ static void end_kernels(Program *p)
         add_all_tiles(p);
     for (int i = 0; i < p->kernel_count; i++) {
         Kernel *k = p->kernels[i];
-        const char *form = k->contraction && !k->canonical ? cuda_contraction_form_in_parts(k->contraction) : NULL;
-        k->canonical = form ? map_get(&p->kernels_known, form) : k->canonical;
+        const char *shared_name = k->contraction && !k->canonical ? cuda_contraction_split_shared_name(k->contraction) : NULL;
+        k->canonical = shared_name ? map_get(&p->kernels_known, shared_name) : k->canonical;
     }
     for (int i = 0; i < p->kernel_count; i++)
         if (p->kernels[i]->canonical && p->kernels[i]->canonical->canonical)
             p->kernels[i]->canonical = p->kernels[i]->canonical->canonical;
     cuda_give_numbers(p);
-    cuda_count_together(p);
+    cuda_count_calls_per_launch(p);
 }
 
 /* ---- text */
 
-static const char *form(const Kernel *k) { return k->contraction ? cuda_contraction_form(k->contraction) : NULL; }
+static const char *shared_name(const Kernel *k) { return k->contraction ? cuda_contraction_shared_name(k->contraction) : NULL; }
 
 /* ---- link */
 
 static const char *words(const Kernel *k) /* several kernels share it */
 {
-    return k->contraction && cuda_contraction_form(k->contraction) ? cuda_contraction_words(k->contraction) : NULL;
+    return k->contraction && cuda_contraction_shared_name(k->contraction) ? cuda_contraction_words(k->contraction) : NULL;
 }
 
 /* Returns kernels that libraries need: they copy weights of convolutions into another order. */
@@ -112,7 +112,7 @@ static bool print_library(const Kernel *k, Text *t)
 {
     mgpu_library_matmul matmul;
     mgpu_library_convolution convolution;
-    bool own = k->contraction && !k->in_tiles_of, multiplies = own && cuda_library_form(k->contraction, &matmul);
+    bool own = k->contraction && !k->in_tiles_of, multiplies = own && cuda_library_call(k->contraction, &matmul);
     bool convolves = own && cuda_library_convolution(k->contraction, &convolution);
     if (multiplies)
         cuda_print_library_matmul(&matmul, t);
@@ -136,12 +136,12 @@ static void print_row(const Kernel *k, const char *function, Text *t)
                  l->shared_bytes, (long long)l->from, (long long)l->to, l->waits ? "true" : "false");
     }
     text_add(t, "}, ");
-    bool library = print_library(k, t), parts = k->contraction && cuda_contraction_in_parts(k->contraction);
+    bool library = print_library(k, t), parts = k->contraction && cuda_contraction_is_split(k->contraction);
     cuda_print_epilogue(k, t);
     text_add(t, ", ");
     cuda_print_parameters(k, t);
-    bool spare = k->contraction && k->canonical && cuda_contraction_in_parts(k->canonical->contraction) && !parts;
-    text_add(t, ", %s, %s, %d, %d, %d},\n", spare ? "true" : "false", library && !parts ? "true" : "false", cuda_together(k),
+    bool spare = k->contraction && k->canonical && cuda_contraction_is_split(k->canonical->contraction) && !parts;
+    text_add(t, ", %s, %s, %d, %d, %d},\n", spare ? "true" : "false", library && !parts ? "true" : "false", cuda_calls_per_launch(k),
              k->parameter_count, k->in_tiles_of ? k->in_tiles_of->number + 1 : 0);
 }
 
@@ -153,10 +153,10 @@ static void print_table(const Text *rows, Text *t)
 }
 
 const Target cuda_target = {
-    .name = "cuda", .suffix = "cu", .transfers = MGPU_WAY_AUTO, .images = true, .own_memory = true, .workspace_alignment = LIBRARY_ALIGNMENT,
-    .row_elements = ROW_ELEMENTS, .across_columns = ACROSS_COLUMNS, .convolution_cost = cuda_convolution_cost, .reads_reversed = true, .least_group = 4 /* half of a sector: reading terms twice costs less than columns */, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_share, .may_pack = cuda_is_little, .packed = cuda_share_blocks, .may_join = cuda_may_join, .together = cuda_together,
+    .name = "cuda", .suffix = "cu", .transfers = MGPU_IMPLEMENTATION_AUTO, .images = true, .own_memory = true, .workspace_alignment = LIBRARY_ALIGNMENT,
+    .row_elements = ROW_ELEMENTS, .over_rows_columns = OVER_ROWS_COLUMNS, .convolution_cost = cuda_convolution_cost, .reads_reversed = true, .least_group = 4 /* half of a sector: reading terms twice costs less than columns */, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_map_threads, .may_pack = cuda_is_small, .packed = cuda_map_blocks, .may_join = cuda_may_join, .calls_per_launch = cuda_calls_per_launch,
     .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_library_workspace, .end_kernels = end_kernels,
     .lower_scan = cuda_lower_scan, .lower = cuda_lower,
-    .finishes = cuda_finishes, .form = form, .print = cuda_print, .print_all = emit_cuda, .words = words, .runtime_kernels = runtime_kernels, .needs = cuda_needs, .begin_unit = begin_unit,
+    .finishes = cuda_finishes, .shared_name = shared_name, .print = cuda_print, .print_all = emit_cuda, .words = words, .runtime_kernels = runtime_kernels, .needs = cuda_needs, .begin_unit = begin_unit,
     .print_row = print_row, .print_table = print_table, .launches = cuda_launches,
 };

@@ -18,12 +18,12 @@ static const char *const TYPE_NAME[] = {[MGPU_F16] = "MGPU_F16", [MGPU_BF16] = "
 
 enum { MOST_PLACE_CLASSES = 16 };
 
-typedef struct Part { /* some positions of a matmul */
+typedef struct TileRegion { /* some positions of a matmul */
     mgpu_contraction table;
     mgpu_axis axis[4 * MGPU_AXES];
     mgpu_window window[MGPU_WINDOWS];
     int64_t c;
-} Part;
+} TileRegion;
 
 static int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
 
@@ -38,7 +38,7 @@ static int64_t classes_of(const mgpu_contraction *t, int window)
 }
 
 /* Restricts the part to the positions r, r + classes, ...; false: there are none. */
-static bool take_class(Part *part, int window, int64_t classes, int64_t r)
+static bool take_class(TileRegion *part, int window, int64_t classes, int64_t r)
 {
     mgpu_window *w = &part->window[window];
     int place = mgpu_axis_in_window(&part->table, MGPU_LIST_M, window), in_k = mgpu_axis_in_window(&part->table, MGPU_LIST_K, window);
@@ -74,7 +74,7 @@ static bool take_class(Part *part, int window, int64_t classes, int64_t r)
 }
 
 /* Appends the parts of one whose windows before `window` are split already. */
-static void split_classes(const Part *part, int window, Part **parts, int *count)
+static void split_classes(const TileRegion *part, int window, TileRegion **parts, int *count)
 {
     while (window < part->table.windows && part->window[window].input_dilation == 1)
         window++;
@@ -84,7 +84,7 @@ static void split_classes(const Part *part, int window, Part **parts, int *count
     }
     int64_t classes = classes_of(&part->table, window);
     for (int64_t r = 0; r < classes; r++) {
-        Part own = *part;
+        TileRegion own = *part;
         own.table.axis = own.axis;
         own.table.window = own.window;
         if (take_class(&own, window, classes, r))
@@ -92,9 +92,9 @@ static void split_classes(const Part *part, int window, Part **parts, int *count
     }
 }
 
-static Part *split_matmul(const mgpu_contraction *from, int *count)
+static TileRegion *split_matmul(const mgpu_contraction *from, int *count)
 {
-    Part whole = {.table = *from}, *parts = NULL;
+    TileRegion whole = {.table = *from}, *parts = NULL;
     int64_t classes = 1;
     for (int i = 0; i < from->batch + from->m + from->n + from->k; i++)
         whole.axis[i] = from->axis[i];
@@ -347,7 +347,7 @@ static void choose_tiles(CudaMatmul *p, const CudaOptions *options, bool splits)
     s->warpgroups = !options->block && s->columns >= LEAST_GROUP_COLUMNS && mgpu_may_be_by_warpgroups(s);
 }
 
-bool cuda_put_in_parts(CudaMatmul *p, int64_t samples)
+bool cuda_split_depth(CudaMatmul *p, int64_t samples)
 {
     mgpu_tiles *s = &p->tiles;
     if (p->next || s->arithmetic == MGPU_DIRECT || s->stages == 0 || s->split_tiles > 0 ||
@@ -365,7 +365,7 @@ static bool is_empty(const mgpu_contraction *t)
 CudaMatmul *cuda_matmul(const mgpu_contraction *from, const CudaOptions *options)
 {
     int count;
-    Part *parts = split_matmul(from, &count);
+    TileRegion *parts = split_matmul(from, &count);
     int some = 0; /* parts that are not empty, whose code may be the same */
     for (int i = 0; i < count; i++)
         some += !is_empty(&parts[i].table);
@@ -575,7 +575,7 @@ static void print_tables(const CudaMatmul *p, bool by_parameter, const char *nam
 static int alike_count(const CudaMatmul *p, bool by_parameter)
 {
     int count = 1;
-    for (const CudaMatmul *next = p->next; next && by_parameter && cuda_same_form(p, next); next = next->next)
+    for (const CudaMatmul *next = p->next; next && by_parameter && cuda_same_function(p, next); next = next->next)
         count++;
     return count;
 }

@@ -41,7 +41,7 @@ typedef struct CudaOptions {
 CudaMatmul *cuda_matmul(const mgpu_contraction *, const CudaOptions *);
 /* Gives the matmul the code of split-K. For its small depth that uses one part, so it needs no workspace and no finishing
  * function. false: impossible, or its result would change. */
-bool cuda_put_in_parts(CudaMatmul *, int64_t samples);
+bool cuda_split_depth(CudaMatmul *, int64_t samples);
 
 /* Prints the tables NAME_axis, NAME_window, NAME_matmul, NAME_tiles; of several matmuls NAME_0_axis ... by_parameter: launches
  * pass the numbers. */
@@ -62,10 +62,10 @@ enum { CUDA_NUMBERS = 4 /* the most parts: the parameters of a kernel have at mo
 int cuda_number_count(const CudaMatmul *);            /* number of parts; 0: the numbers are constants of the code */
 int cuda_number_list(const CudaMatmul *, mgpu_numbers to[CUDA_NUMBERS]); /* the same, and the numbers of each part */
 mgpu_tiles cuda_moved_tiles(const CudaMatmul *);      /* tiles of one part, with how its elements are copied */
-/* The form is what the code depends on if launches pass the numbers. cuda_same_form compares two parts without their next
+/* The form is what the code depends on if launches pass the numbers. cuda_same_function compares two parts without their next
  * ones. */
-void cuda_matmul_form(Sha256 *, const CudaMatmul *);
-bool cuda_same_form(const CudaMatmul *, const CudaMatmul *);
+void cuda_matmul_identity(Sha256 *, const CudaMatmul *);
+bool cuda_same_function(const CudaMatmul *, const CudaMatmul *);
 void cuda_print_numbers(const CudaMatmul *, Text *);  /* prints an initializer: the end of a row of mgpu_gpu_kernel */
 void cuda_comment_numbers(const CudaMatmul *, Text *);
 
@@ -75,10 +75,10 @@ void cuda_comment_numbers(const CudaMatmul *, Text *);
 void cuda_print_contraction(const Contraction *, const char *kernel_name, const char *known, Text *);
 void cuda_launches_contraction(const Contraction *, const char *kernel_name, mgpu_launch launch[2]);
 /* Returns the identity of its functions, if launches pass the numbers: kernels with equal forms share functions; else NULL. */
-const char *cuda_contraction_form(const Contraction *);
+const char *cuda_contraction_shared_name(const Contraction *);
 /* The same for functions with split-K that compute this matmul as a single part; NULL: there are none. */
-const char *cuda_contraction_form_in_parts(const Contraction *);
-bool cuda_contraction_in_parts(const Contraction *); /* true if its functions have a workspace */
+const char *cuda_contraction_split_shared_name(const Contraction *);
+bool cuda_contraction_is_split(const Contraction *); /* true if its functions have a workspace */
 const char *cuda_contraction_words(const Contraction *); /* "matmul_128x64_": part of the functions' names */
 void cuda_contraction_numbers(const Contraction *, Text *);
 int cuda_contraction_parameters(const Contraction *, mgpu_numbers to[CUDA_NUMBERS]);

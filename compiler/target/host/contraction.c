@@ -149,7 +149,7 @@ static void print_body(const Contraction *plan, const char *name, Text *text)
 {
     contraction_print_table(plan, name, text);
     text_add(text, "static void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n", name);
-    text_add(text, "    (void)step;\n    mgpu_contract%s(&%s_contraction, argument, part);\n}\n", plan->shared ? "_shared" : "",
+    text_add(text, "    (void)step;\n    mgpu_contract%s(&%s_contraction, argument, part);\n}\n", plan->workers_share ? "_shared" : "",
              name);
 }
 

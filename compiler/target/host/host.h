@@ -1,7 +1,7 @@
 /* host.h: kernels as host C.
  *
  *   host/target.c       what other stages ask
- *   host/share.c         how the workers of a thread pool share a kernel
+ *   host/map_threads.c         how the workers of a thread pool share a kernel
  *   host/nest.c         a nest as rows or columns
  *   host/contraction.c  tables of contractions
  *   host/scan.c         a scan: functions that a loop calls, and the loop
@@ -15,7 +15,7 @@
 
 extern const Target host_target;
 
-void host_share(Kernel *, bool alone); /* alone: one thread calls it, for any samples */
+void host_map_threads(Kernel *, bool alone); /* alone: one thread calls it, for any samples */
 Code *host_function(void);                            /* (void *const *argument, ...) {} */
 const Code *host_lower(const Kernel *, bool finish);  /* finish: its end, if it has partial sums */
 void host_nest(Lowering *, const Nest *);

@@ -59,8 +59,8 @@ static void declare_own(Lowering *p)
     const Term *count = index ? term_whole(shape_count(&index->shape)) : term_word("0");
     if (index && index->sharded)
         count = term_times(count, term_word("part->samples"));
-    p->own = own_name(p, "own");
-    code_declare(&p->to, "const mgpu_own", p->own,
+    p->owned_part = fresh_name(p, "own");
+    code_declare(&p->to, "const mgpu_own", p->owned_part,
                  CALL("mgpu_own_part", term_whole(k->owned_rows), term_whole(k->owned_columns), term_whole(k->column_grain),
                       index ? argument_of(p, index) : term_word("NULL"),
                       term_word(format("MGPU_%s", index ? TYPE[index->dtype] : "I32")), count, term_word("part")));

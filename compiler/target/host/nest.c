@@ -37,7 +37,7 @@ static void merge_moments(Lowering *p, const Term *place)
     const Term *list[2 * MOMENTS + 1];
     for (int i = 0; i < MOMENTS; i++) {
         list[i] = term_add(p->partial[i], place);
-        list[MOMENTS + i] = shown(p, p->nest->stores[i].value);
+        list[MOMENTS + i] = term_of(p, p->nest->stores[i].value);
     }
     list[2 * MOMENTS] = term_word("part->first");
     code_do(&p->to, term_call("mgpu_merge_moments", COUNT(list), list));
@@ -50,7 +50,7 @@ static void outer_stores(Lowering *p, const Term *place)
     for (int i = 0; i < nest->store_count && !(nest->merges && !p->finish); i++) {
         const Store *s = &nest->stores[i];
         if (nest->merges)
-            p->shown[s->value->id] = (Shown){.term = p->vector ? vector_of_array(p, F64, term_add(p->partial[i], place))
+            p->term_of[s->value->id] = (TermOfExpr){.term = p->vector ? vector_of_array(p, F64, term_add(p->partial[i], place))
                                                                : term_element(p->partial[i], place)};
         if (s->outer)
             add_store(p, s);
@@ -66,7 +66,7 @@ static void fold_lanes(Lowering *p, int lane, const Term *lanes)
     const Term *v = p->axis_name[lane], *fold = term_whole(nest->fold), *zero[] = {term_word("0")};
     for (int i = 0; i < nest->reduction_count; i++) {
         const Term *sum = p->result[i];
-        p->result[i] = own_name(p, "folded");
+        p->result[i] = fresh_name(p, "folded");
         code_array(&p->to, C_TYPE[reduction_type(&nest->reductions[i])], p->result[i], fold, term_list(1, zero));
         code_count(&p->to, "int64_t", v, zero[0], lanes, NULL);
         code_set(&p->to, term_element(p->result[i], term_binary(LEVEL_PRODUCT, v, "%", fold)), "+=", term_element(sum, v));
@@ -104,7 +104,7 @@ static void declare_runs(Lowering *p, int64_t width)
     p->run = NEW_ARRAY(const Term *, nest->store_count);
     for (int i = 0; i < nest->store_count; i++)
         if (nest->stores[i].run)
-            code_array(&p->to, element_type(nest->stores[i].tensor->dtype), p->run[i] = own_name(p, "row"), term_whole(width),
+            code_array(&p->to, element_type(nest->stores[i].tensor->dtype), p->run[i] = fresh_name(p, "row"), term_whole(width),
                        NULL);
 }
 
@@ -118,7 +118,7 @@ static void store_runs(Lowering *p, int lane)
         if (!s->run)
             continue;
         code_count(&p->to, "int64_t", v, term_word("0"), term_whole(nest->exprs->axis[lane].extent / s->run), NULL);
-        const Term *to = term_add(argument_of(p, s->tensor), shown(p, s->offset));
+        const Term *to = term_add(argument_of(p, s->tensor), term_of(p, s->offset));
         code_do(&p->to,
                 CALL("memcpy", term_add(to, term_times(term_whole(s->apart), v)),
                      term_add(p->run[i], term_times(term_whole(s->run), v)), term_whole(s->run * dtype_bytes(s->tensor->dtype))));
@@ -171,7 +171,7 @@ static void narrow_results(Lowering *p, int pass)
             p->result[i] = narrowed(&p->nest->reductions[i], p->result[i]);
 }
 
-static Expr **root_room(const Nest *nest)
+static Expr **new_root_list(const Nest *nest)
 {
     return NEW_ARRAY(Expr *, 2 * nest->reduction_count + 3 * nest->store_count);
 }
@@ -201,7 +201,7 @@ static void keep_rows(Lowering *p, const int *reduction, int reduction_axes_coun
         extent *= a->extent;
         mask |= 1u << reduction[i];
     }
-    Expr **roots = root_room(nest);
+    Expr **roots = new_root_list(nest);
     int *first = NEW_ARRAY(int, x->count); /* the first pass that needs it, + 1 */
     for (int pass = 0; pass < nest->passes && mask; pass++) {
         bool *needed = NEW_ARRAY(bool, x->count);
@@ -210,7 +210,7 @@ static void keep_rows(Lowering *p, const int *reduction, int reduction_axes_coun
             needed[roots[i]->id] = true;
         for (int i = x->count - 1; i >= 0; i--) {
             const Expr *e = x->all[i];
-            Shown *s = &p->shown[i];
+            TermOfExpr *s = &p->term_of[i];
             if (!needed[i])
                 continue;
             if (is_heavy(e) && (e->axes & mask) == mask && first[i] && !s->row) {
@@ -231,7 +231,7 @@ static void keep_rows(Lowering *p, const int *reduction, int reduction_axes_coun
 static void use_rows(Lowering *p, int pass)
 {
     for (int i = 0; i < p->nest->exprs->count; i++) {
-        Shown *s = &p->shown[i];
+        TermOfExpr *s = &p->term_of[i];
         if (s->row && s->row_pass < pass) {
             s->term = s->row;
         }
@@ -269,8 +269,8 @@ static bool is_update(const Lowering *p)
 static void open_tiles(Lowering *p, int axis, int64_t width)
 {
     const Term *step = term_whole(width), *end = loop_to(p, axis);
-    p->tile_start = own_name(p, "tile");
-    p->tile_width = own_name(p, "tile_end");
+    p->tile_start = fresh_name(p, "tile");
+    p->tile_width = fresh_name(p, "tile_end");
     const Term *next = term_add(p->tile_start, step);
     code_count(&p->to, "int64_t", p->tile_start, loop_from(p, axis), end, step);
     code_declare(&p->to, "const int64_t", p->tile_width, term_choice(term_binary(LEVEL_LESS, next, "<", end), next, end));
@@ -293,7 +293,7 @@ static void open_update(Lowering *p)
 static void lower_rows(Lowering *p, const int *parallel, int parallel_count, const int *reduction, int reduction_axes_count)
 {
     const Nest *nest = p->nest;
-    Expr **roots = root_room(nest);
+    Expr **roots = new_root_list(nest);
     p->loops = 0;
     for (int i = 0; i < parallel_count; i++)
         p->loop[p->loops++] = parallel[i];
@@ -413,7 +413,7 @@ static int64_t widest_tile(const Nest *nest)
 static void lower_columns(Lowering *p, const int *parallel, int parallel_count, const int *reduction, int reduction_axes_count)
 {
     const Nest *nest = p->nest;
-    Expr **roots = root_room(nest);
+    Expr **roots = new_root_list(nest);
     int lane = parallel[parallel_count - 1], outer = parallel_count - 1;
     int64_t extent = nest->exprs->axis[lane].extent, widest = widest_tile(nest);
     bool samples = nest->exprs->axis[lane].samples, tiled = samples || extent > widest || nest->divided == lane + 1;
@@ -498,7 +498,7 @@ static void lower_finish(Lowering *p, const int *parallel, int parallel_count)
         code_do(&p->to, CALL(add, p->partial[i], all, part));
         p->result[i] = narrowed(r, term_element(p->partial[i], parallel_place(p, parallel, parallel_count)));
     }
-    Expr **roots = root_room(nest);
+    Expr **roots = new_root_list(nest);
     p->loops = 0;
     for (int i = 0; i < parallel_count; i++)
         p->loop[p->loops++] = parallel[i];
@@ -536,7 +536,7 @@ static void declare_partial(Lowering *p)
     for (int i = 0; i < all; i++) {
         const char *type = C_TYPE[nest->merges ? F64 : reduction_type(&nest->reductions[i])];
         int64_t at = nest->merges ? i * whole_lines(count * dtype_bytes(F64)) : nest->reductions[i].partial;
-        p->partial[i] = own_name(p, nest->merges ? NAME[i] : "partial");
+        p->partial[i] = fresh_name(p, nest->merges ? NAME[i] : "partial");
         code_array(&p->to, format("%s *restrict", type), p->partial[i], NULL,
                    term_cast(format("%s *", type), term_add(term_cast("char *", work), term_whole(at))))
             ->remark = c_comment("[%lld]", (long long)count);

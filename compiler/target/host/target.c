@@ -11,11 +11,11 @@ static int64_t lane(int64_t extent)
     return lane;
 }
 
-static void map_threads(Kernel *k, const Model *m, bool alone)
+static void map_threads(Kernel *k, const Model *m, bool in_scan)
 {
     (void)m;
     if (!k->scan)
-        host_share(k, alone);
+        host_map_threads(k, in_scan);
 }
 
 /* ---- kinds of kernels */
@@ -43,9 +43,9 @@ static const struct HostKind {
 
 static void print(const Kernel *k, Text *t) { KIND[k->kind].print(k, t); }
 
-static int64_t workspace(const Kernel *k, const char *archs, bool alone, int64_t *per_sample)
+static int64_t workspace(const Kernel *k, const char *archs, bool in_scan, int64_t *per_sample)
 {
-    (void)archs, (void)alone;
+    (void)archs, (void)in_scan;
     return KIND[k->kind].workspace(k, per_sample);
 }
 
@@ -87,7 +87,7 @@ static void print_table(const Text *rows, Text *t)
 const Target host_target = {
     .name = "host",
     .suffix = "c",
-    .transfers = MGPU_WAY_HOST,
+    .transfers = MGPU_IMPLEMENTATION_HOST,
     .regions = true,
     .workspace_alignment = 64,
     .flops_of_byte = FLOPS_OF_BYTE,

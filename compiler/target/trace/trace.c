@@ -14,12 +14,12 @@
 enum { LANE = 16 };
 
 static int64_t lane(int64_t extent) { return extent < LANE ? extent : LANE; }
-static void map_threads(Kernel *k, const Model *m, bool alone) { (void)k, (void)m, (void)alone; }
+static void map_threads(Kernel *k, const Model *m, bool in_scan) { (void)k, (void)m, (void)in_scan; }
 static bool finishes(const Kernel *k) { return (void)k, false; }
 
-static int64_t workspace(const Kernel *k, const char *archs, bool alone, int64_t *per_sample)
+static int64_t workspace(const Kernel *k, const char *archs, bool in_scan, int64_t *per_sample)
 {
-    (void)archs, (void)alone, (void)per_sample;
+    (void)archs, (void)in_scan, (void)per_sample;
     return k->scan ? k->scan->work_bytes : 0;
 }
 
@@ -50,7 +50,7 @@ static bool has_line(const Expr *e) { return e->kind != X_AXIS && e->kind != X_N
 static void print_expression(const Kernel *k, const Expr *e, Text *t)
 {
     static const char *const WORD[] = {
-        [X_DIV] = "quotient", [X_MOD] = "remainder", [X_INDEX_OF] = "index", [X_SAFE] = "safe", [X_FIRST] = "first", [X_COUNT] = "count", [X_RANGE] = "range", [X_BOTH] = "both",
+        [X_DIV] = "quotient", [X_MOD] = "remainder", [X_INDEX_OF] = "index", [X_SAFE] = "safe", [X_FIRST] = "first", [X_COUNT] = "count", [X_RANGE] = "range", [X_AND] = "both",
         [X_VALID] = "valid", [X_VALUE_OF] = "value", [X_RUN] = "run", [X_RANDOM] = "random", [X_LOAD] = "", [X_OP] = ""};
     text_add(t, "    e%d = ", e->id);
     if (e->kind == X_SUM) {
@@ -171,7 +171,7 @@ static void print_all(const Program *p, Text *t)
 
 const Target trace_target = {
     .least_group = 1,
-    .name = "trace", .suffix = "txt", .transfers = MGPU_WAY_AUTO, .workspace_alignment = 64, .flops_of_byte = FLOPS_OF_BYTE, .lane = lane, .map_threads = map_threads,
+    .name = "trace", .suffix = "txt", .transfers = MGPU_IMPLEMENTATION_AUTO, .workspace_alignment = 64, .flops_of_byte = FLOPS_OF_BYTE, .lane = lane, .map_threads = map_threads,
     .workspace = workspace, .lower_scan = prepare_scan, .finishes = finishes,
     .print = print, .print_all = print_all,
 };

@@ -72,14 +72,14 @@ static struct {
     void (*read_image)(void *, unsigned char **rows);
 } png;
 
-typedef struct Entry {
+typedef struct DecoderSymbol {
     void *pointer;
     const char *name;
-} Entry;
-static const Entry JPEG_ENTRIES[] = {{&jpeg.open, "tjInitDecompress"},      {&jpeg.close, "tjDestroy"},
+} DecoderSymbol;
+static const DecoderSymbol JPEG_ENTRIES[] = {{&jpeg.open, "tjInitDecompress"},      {&jpeg.close, "tjDestroy"},
                                      {&jpeg.header, "tjDecompressHeader3"}, {&jpeg.decompress, "tjDecompress2"},
                                      {&jpeg.message, "tjGetErrorStr2"},     {&jpeg.code, "tjGetErrorCode"}};
-static const Entry PNG_ENTRIES[] = {{&png.version, "png_get_libpng_ver"},
+static const DecoderSymbol PNG_ENTRIES[] = {{&png.version, "png_get_libpng_ver"},
                                     {&png.open, "png_create_read_struct"},
                                     {&png.open_info, "png_create_info_struct"},
                                     {&png.close, "png_destroy_read_struct"},
@@ -106,7 +106,7 @@ static const Entry PNG_ENTRIES[] = {{&png.version, "png_get_libpng_ver"},
                                     {&png.read_image, "png_read_image"}};
 
 /* variable: of the environment, which may name another file */
-static bool open_library(const char *variable, const char *name, const char *package, const Entry *entries, int count,
+static bool open_library(const char *variable, const char *name, const char *package, const DecoderSymbol *entries, int count,
                          char why[MGPU_IMAGE_WHY])
 {
     const char *other = getenv(variable);
@@ -166,11 +166,11 @@ bool mgpu_image_library(ImageKind kind, char why[MGPU_IMAGE_WHY])
 }
 
 /* ---- pictures */
-typedef struct Picture {
+typedef struct DecodedPicture {
     int64_t width, height;
     int channels;
     uint8_t *pixels;
-} Picture;
+} DecodedPicture;
 
 static bool say(char why[MGPU_IMAGE_WHY], const char *what, const char *message)
 {
@@ -178,14 +178,14 @@ static bool say(char why[MGPU_IMAGE_WHY], const char *what, const char *message)
     return false;
 }
 
-static bool make_picture(Reading *reading, int64_t width, int64_t height, int channels, Picture *p, char why[MGPU_IMAGE_WHY])
+static bool make_picture(Reading *reading, int64_t width, int64_t height, int channels, DecodedPicture *p, char why[MGPU_IMAGE_WHY])
 {
     if (width <= 0 || height <= 0 || width > MOST_PIXELS / height) {
         snprintf(why, MGPU_IMAGE_WHY, "it says that it has %lld x %lld pixels; up to %lld in all are read", (long long)width,
                  (long long)height, (long long)MOST_PIXELS);
         return false;
     }
-    *p = (Picture){width, height, channels, mgpu_reading_room(reading, width * height * channels)};
+    *p = (DecodedPicture){width, height, channels, mgpu_reading_allocate(reading, width * height * channels)};
     return true;
 }
 
@@ -195,7 +195,7 @@ static uint8_t grey_of(const uint8_t *rgb)
 }
 
 /* In place: pixel i of the grey picture precedes the pixels that are still to be read. */
-static void make_grey(Picture *p)
+static void make_grey(DecodedPicture *p)
 {
     for (int64_t i = 0; i < p->width * p->height; i++)
         p->pixels[i] = grey_of(p->pixels + 3 * i);
@@ -229,7 +229,7 @@ static bool harmless(const char *message)
 
 /* Decoding stops at the first warning. If it is harmless, the picture is decoded again; the library then reports its last
  * warning. */
-static bool decompress(void *handle, const uint8_t *bytes, int64_t size, const Picture *p, int format, int pixel_bytes,
+static bool decompress(void *handle, const uint8_t *bytes, int64_t size, const DecodedPicture *p, int format, int pixel_bytes,
                        uint8_t *to, char why[MGPU_IMAGE_WHY])
 {
     int width = (int)p->width, height = (int)p->height;
@@ -243,7 +243,7 @@ static bool decompress(void *handle, const uint8_t *bytes, int64_t size, const P
     }
 }
 
-static bool read_jpeg(Reading *reading, void *handle, const uint8_t *bytes, int64_t size, int channels, Picture *p,
+static bool read_jpeg(Reading *reading, void *handle, const uint8_t *bytes, int64_t size, int channels, DecodedPicture *p,
                       char why[MGPU_IMAGE_WHY])
 {
     int width = 0, height = 0, sampling, space = 0;
@@ -255,7 +255,7 @@ static bool read_jpeg(Reading *reading, void *handle, const uint8_t *bytes, int6
     if (!make_picture(reading, width, height, made, p, why))
         return false;
     if (space == TJ_SPACE_CMYK || space == TJ_SPACE_YCCK) {
-        uint8_t *inks = mgpu_reading_room(reading, p->width * p->height * 4);
+        uint8_t *inks = mgpu_reading_allocate(reading, p->width * p->height * 4);
         if (!decompress(handle, bytes, size, p, TJ_CMYK, 4, inks, why))
             return false;
         cmyk_to_rgb(inks, p->pixels, p->width * p->height, made);
@@ -267,7 +267,7 @@ static bool read_jpeg(Reading *reading, void *handle, const uint8_t *bytes, int6
     return true;
 }
 
-static bool decode_jpeg(Reading *reading, const uint8_t *bytes, int64_t size, int channels, Picture *p, char why[MGPU_IMAGE_WHY])
+static bool decode_jpeg(Reading *reading, const uint8_t *bytes, int64_t size, int channels, DecodedPicture *p, char why[MGPU_IMAGE_WHY])
 {
     void *handle = jpeg.open();
     if (!handle)
@@ -338,7 +338,7 @@ static int choose_png_form(PngFile *f, int channels)
     return channels == 1 && !grey ? 3 : channels;
 }
 
-static bool read_png(PngFile *f, int channels, Picture *p)
+static bool read_png(PngFile *f, int channels, DecodedPicture *p)
 {
     png.set_read(f->file, f, png_bytes);
     png.read_info(f->file, f->info);
@@ -349,7 +349,7 @@ static bool read_png(PngFile *f, int channels, Picture *p)
     png.update_info(f->file, f->info);
     if ((int64_t)png.row_bytes(f->file, f->info) != p->width * made)
         mgpu_die("rows of a PNG file of %lld bytes for %lld x %d", (long long)png.row_bytes(f->file, f->info), (long long)p->width, made);
-    unsigned char **rows = mgpu_reading_room(f->reading, p->height * (int64_t)sizeof *rows);
+    unsigned char **rows = mgpu_reading_allocate(f->reading, p->height * (int64_t)sizeof *rows);
     for (int64_t y = 0; y < p->height; y++)
         rows[y] = p->pixels + y * p->width * made;
     png.read_image(f->file, rows);
@@ -358,7 +358,7 @@ static bool read_png(PngFile *f, int channels, Picture *p)
     return true;
 }
 
-static bool decode_png(Reading *reading, const uint8_t *bytes, int64_t size, int channels, Picture *p, char why[MGPU_IMAGE_WHY])
+static bool decode_png(Reading *reading, const uint8_t *bytes, int64_t size, int channels, DecodedPicture *p, char why[MGPU_IMAGE_WHY])
 {
     PngFile f = {.bytes = bytes, .size = size, .reading = reading, .why = why};
     volatile bool good = false;
@@ -380,7 +380,7 @@ bool mgpu_image_decode(Reading *reading, const uint8_t *bytes, int64_t size, int
         return say(why, "neither a JPEG nor a PNG file", size ? "its first bytes are others" : "it is empty");
     if (!mgpu_image_library(kind, why))
         mgpu_fail(MGPU_MACHINE_FAILED, "%s", why);
-    Picture p;
+    DecodedPicture p;
     if (!(kind == IMAGE_JPEG ? decode_jpeg : decode_png)(reading, bytes, size, channels, &p, why))
         return false;
     *image = (Image){(int)p.width, (int)p.height, p.channels, p.width * p.channels, p.pixels};

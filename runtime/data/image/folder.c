@@ -14,14 +14,14 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-typedef struct Names {
+typedef struct NameList {
     char **name;
     int64_t count;
-} Names;
+} NameList;
 typedef struct Files {
     char **path;
     uint32_t *class;
-    int64_t count, room;
+    int64_t count, capacity;
     int64_t left;     /* pictures in other formats, by their names */
     char *first_left; /* the first of them in byte order */
 } Files; /* in the reader's order */
@@ -40,7 +40,7 @@ typedef struct Folder {
     int image, label; /* columns; -1: not wanted */
 } Folder;
 
-static void add_name(Names *n, const char *name)
+static void add_name(NameList *n, const char *name)
 {
     MGPU_PUSH(n->name, n->count, mgpu_format("%s", name));
 }
@@ -50,7 +50,7 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void free_names(Names *n)
+static void free_names(NameList *n)
 {
     for (int64_t i = 0; i < n->count; i++)
         free(n->name[i]);
@@ -105,7 +105,7 @@ static void say_left(Files *files, const char *where)
 }
 
 /* Lists a folder, sorted. `files` counts pictures in other formats. Returns false if the folder cannot be read. */
-static bool list(const char *folder, Names *folders, Names *pictures, Files *files)
+static bool list(const char *folder, NameList *folders, NameList *pictures, Files *files)
 {
     DIR *d = opendir(folder);
     if (!d)
@@ -135,10 +135,10 @@ static bool list(const char *folder, Names *folders, Names *pictures, Files *fil
 
 static void add_file(Files *f, char *path, int64_t class)
 {
-    if (f->count == f->room) {
-        f->room = 2 * f->room + 256;
-        f->path = mgpu_resize(f->path, (size_t)f->room * sizeof *f->path);
-        f->class = mgpu_resize(f->class, (size_t)f->room * sizeof *f->class);
+    if (f->count == f->capacity) {
+        f->capacity = 2 * f->capacity + 256;
+        f->path = mgpu_resize(f->path, (size_t)f->capacity * sizeof *f->path);
+        f->class = mgpu_resize(f->class, (size_t)f->capacity * sizeof *f->class);
     }
     f->path[f->count] = path;
     f->class[f->count++] = (uint32_t) class;
@@ -147,7 +147,7 @@ static void add_file(Files *f, char *path, int64_t class)
 /* Collects all pictures below `folder`: first those in it, then those of its folders. */
 static void collect(Files *files, const char *folder, int64_t class, const Above *up, const char *where)
 {
-    Names folders = {0}, pictures = {0};
+    NameList folders = {0}, pictures = {0};
     struct stat status;
     if (stat(folder, &status) != 0 || !list(folder, &folders, &pictures, files))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", where, folder, strerror(errno));
@@ -184,7 +184,7 @@ char **mgpu_list_pictures(const char *folder, int64_t *count)
 
 static void open_classes(Folder *f, Files *files, const char *path, const Opening *o)
 {
-    Names folders = {0}, pictures = {0};
+    NameList folders = {0}, pictures = {0};
     if (!list(path, &folders, &pictures, files))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s%s", o->where, path, errno == ENOENT ? "there is no such folder" : strerror(errno),
                   errno == ENOENT ? mgpu_data_cure(o->folder) : "");
@@ -219,16 +219,16 @@ static void read_folder(const Stream *s, int64_t sample, Reading *r, Item *items
         items[f->label] = (Item){.wanted = true, .dtype = MGPU_U32, .data = &f->class[sample]};
 }
 
-static void describe_folder(const Stream *s, int64_t sample, int column, char *text, size_t room)
+static void describe_folder(const Stream *s, int64_t sample, int column, char *text, size_t capacity)
 {
     const Folder *f = s->state;
-    snprintf(text, room, "%s: column '%s'", f->paths.text[sample], s->columns[column].name);
+    snprintf(text, capacity, "%s: column '%s'", f->paths.text[sample], s->columns[column].name);
 }
 
-static const char *name_file(const Stream *s, int64_t sample, char *text, size_t room)
+static const char *name_file(const Stream *s, int64_t sample, char *text, size_t capacity)
 {
     const Folder *f = s->state;
-    snprintf(text, room, "%s", f->paths.text[sample]);
+    snprintf(text, capacity, "%s", f->paths.text[sample]);
     return "file";
 }
 

@@ -17,7 +17,7 @@ enum { FRACTION = 22 };
 
 /* For outputs [begin, begin + count): weight[output room + k] is that of input first[output] + k, k < taps[output]. */
 typedef struct Weights {
-    int room;
+    int capacity;
     int *first, *taps;
     int32_t *weight;
 } Weights;
@@ -25,11 +25,11 @@ typedef struct Weights {
 static Weights weights_of(Reading *reading, int in, int out, int begin, int count)
 {
     double scale = (double)in / out, radius = scale < 1 ? 1 : scale;
-    Weights w = {.room = (int)ceil(radius) * 2 + 1};
-    w.first = mgpu_reading_room(reading, count * (int64_t)sizeof *w.first);
-    w.taps = mgpu_reading_room(reading, count * (int64_t)sizeof *w.taps);
-    w.weight = mgpu_reading_room(reading, (int64_t)count * w.room * (int64_t)sizeof *w.weight);
-    double *exact = mgpu_reading_room(reading, w.room * (int64_t)sizeof *exact);
+    Weights w = {.capacity = (int)ceil(radius) * 2 + 1};
+    w.first = mgpu_reading_allocate(reading, count * (int64_t)sizeof *w.first);
+    w.taps = mgpu_reading_allocate(reading, count * (int64_t)sizeof *w.taps);
+    w.weight = mgpu_reading_allocate(reading, (int64_t)count * w.capacity * (int64_t)sizeof *w.weight);
+    double *exact = mgpu_reading_allocate(reading, w.capacity * (int64_t)sizeof *exact);
     for (int i = 0; i < count; i++) {
         double centre = (begin + i + 0.5) * scale, sum = 0;
         int low = (int)(centre - radius + 0.5), high = (int)(centre + radius + 0.5);
@@ -41,14 +41,14 @@ static Weights weights_of(Reading *reading, int in, int out, int begin, int coun
             sum += exact[k];
         }
         for (int k = 0; k < high - low; k++)
-            w.weight[(int64_t)i * w.room + k] = (int32_t)(0.5 + (sum != 0 ? exact[k] / sum : exact[k]) * (1 << FRACTION));
+            w.weight[(int64_t)i * w.capacity + k] = (int32_t)(0.5 + (sum != 0 ? exact[k] / sum : exact[k]) * (1 << FRACTION));
         w.first[i] = low;
         w.taps[i] = high - low;
     }
     return w;
 }
 
-static int64_t room_for(const Image *to)
+static int64_t bytes_for(const Image *to)
 {
     return to->stride * to->height;
 }
@@ -70,9 +70,9 @@ static Image along_x(Reading *reading, const Image *from, int full, int x, int w
     const ImageSums *sums = mgpu_image_sums_choice(0);
     Image to = {width, height, from->channels, (int64_t)width * from->channels, NULL};
     Weights w = weights_of(reading, from->width, full, x, width);
-    uint8_t *pixels = mgpu_reading_room(reading, room_for(&to));
+    uint8_t *pixels = mgpu_reading_allocate(reading, bytes_for(&to));
     for (int row = 0; row < height; row++)
-        sums->pixels(from->pixels + (y + row) * from->stride, from->channels, w.weight, w.room, w.first, w.taps, width,
+        sums->pixels(from->pixels + (y + row) * from->stride, from->channels, w.weight, w.capacity, w.first, w.taps, width,
                      pixels + row * to.stride);
     to.pixels = pixels;
     return to;
@@ -82,7 +82,7 @@ static Image along_x(Reading *reading, const Image *from, int full, int x, int w
 static Image multiply_alpha(Reading *reading, const Image *from)
 {
     Image to = {from->width, from->height, 4, (int64_t)from->width * 4, NULL};
-    uint8_t *at = mgpu_reading_room(reading, room_for(&to));
+    uint8_t *at = mgpu_reading_allocate(reading, bytes_for(&to));
     to.pixels = at;
     for (int y = 0; y < from->height; y++) {
         const uint8_t *pixel = from->pixels + y * from->stride;
@@ -110,7 +110,7 @@ void mgpu_image_resize(Reading *reading, const Image *from, int width, int heigh
 {
     const ImageSums *sums = mgpu_image_sums_choice(0);
     *to = (Image){window.width, window.height, from->channels, (int64_t)window.width * from->channels, NULL};
-    uint8_t *pixels = mgpu_reading_room(reading, room_for(to));
+    uint8_t *pixels = mgpu_reading_allocate(reading, bytes_for(to));
     to->pixels = pixels;
     if (nearest) {
         pick_nearest(from, width, height, window, pixels);
@@ -135,7 +135,7 @@ void mgpu_image_resize(Reading *reading, const Image *from, int width, int heigh
     for (int y = 0; y < window.height; y++) {
         uint8_t *row = pixels + y * to->stride;
         if (height != from->height)
-            sums->rows(wide.pixels + (w.first[y] - first) * wide.stride, wide.stride, w.weight + (int64_t)y * w.room, w.taps[y],
+            sums->rows(wide.pixels + (w.first[y] - first) * wide.stride, wide.stride, w.weight + (int64_t)y * w.capacity, w.taps[y],
                        to->stride, row);
         else
             memcpy(row, wide.pixels + y * wide.stride, (size_t)to->stride);

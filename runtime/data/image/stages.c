@@ -15,18 +15,18 @@
 #include <string.h>
 
 /* `from` resized to width x height, and cropped to `window`. */
-typedef struct View {
+typedef struct ResizedWindow {
     Image from;
     int width, height;
     ImageWindow window;
-} View;
+} ResizedWindow;
 
-static View whole(Image image)
+static ResizedWindow whole(Image image)
 {
-    return (View){image, image.width, image.height, {0, 0, image.width, image.height}};
+    return (ResizedWindow){image, image.width, image.height, {0, 0, image.width, image.height}};
 }
 
-static Image pixels_of(Reading *reading, const View *v, ImageMeaning meaning)
+static Image pixels_of(Reading *reading, const ResizedWindow *v, ImageMeaning meaning)
 {
     Image to = v->from;
     if (v->width == v->from.width && v->height == v->from.height) {
@@ -39,7 +39,7 @@ static Image pixels_of(Reading *reading, const View *v, ImageMeaning meaning)
     return to;
 }
 
-static void resize(Reading *reading, View *v, int width, int height, ImageMeaning meaning)
+static void resize(Reading *reading, ResizedWindow *v, int width, int height, ImageMeaning meaning)
 {
     *v = whole(pixels_of(reading, v, meaning));
     v->width = width;
@@ -47,14 +47,14 @@ static void resize(Reading *reading, View *v, int width, int height, ImageMeanin
     v->window = (ImageWindow){0, 0, width, height};
 }
 
-static void crop(View *v, int x, int y, int width, int height)
+static void crop(ResizedWindow *v, int x, int y, int width, int height)
 {
     v->window = (ImageWindow){v->window.x + x, v->window.y + y, width, height};
 }
 
-static int middle(int room, int size)
+static int middle(int capacity, int size)
 {
-    int rest = room - size, half = rest / 2;
+    int rest = capacity - size, half = rest / 2;
     return rest % 2 && half % 2 ? half + 1 : half; /* rounds a half to even */
 }
 
@@ -64,7 +64,7 @@ ImageMeaning mgpu_image_meaning(const mgpu_input *in)
     return (ImageMeaning){in && in->classes, fits ? (int)in->ignore : -1};
 }
 
-static bool add_border(Reading *reading, View *v, int width, int height, ImageMeaning meaning, char why[MGPU_IMAGE_WHY])
+static bool add_border(Reading *reading, ResizedWindow *v, int width, int height, ImageMeaning meaning, char why[MGPU_IMAGE_WHY])
 {
     Image inner = pixels_of(reading, v, meaning);
     Image to = inner;
@@ -78,7 +78,7 @@ static bool add_border(Reading *reading, View *v, int width, int height, ImageMe
                  inner.width, inner.height, width, height);
         return false;
     }
-    uint8_t *pixels = mgpu_reading_room(reading, to.stride * to.height);
+    uint8_t *pixels = mgpu_reading_allocate(reading, to.stride * to.height);
     memset(pixels, fill, (size_t)(to.stride * to.height));
     int64_t at = (to.height - inner.height) / 2 * to.stride + (int64_t)((to.width - inner.width) / 2) * to.channels;
     for (int y = 0; y < inner.height; y++)
@@ -94,7 +94,7 @@ static int place(double uniform, int count)
     return (int)(uniform * count);
 }
 
-static void random_window(const Reading *reading, const ImageStage *s, int64_t sample, const View *v, ImageWindow *w)
+static void random_window(const Reading *reading, const ImageStage *s, int64_t sample, const ResizedWindow *v, ImageWindow *w)
 {
     enum { TRIES = 10 };
     int width = v->window.width, height = v->window.height;
@@ -125,7 +125,7 @@ static void random_window(const Reading *reading, const ImageStage *s, int64_t s
     w->x = (width - w->width) / 2;
 }
 
-static bool do_stage(Reading *reading, const ImageStage *s, int64_t sample, ImageMeaning meaning, View *v,
+static bool do_stage(Reading *reading, const ImageStage *s, int64_t sample, ImageMeaning meaning, ResizedWindow *v,
                      char why[MGPU_IMAGE_WHY])
 {
     int width = v->window.width, height = v->window.height;
@@ -174,7 +174,7 @@ static bool do_stage(Reading *reading, const ImageStage *s, int64_t sample, Imag
 bool mgpu_image_stages(Reading *reading, const Image *from, const ImageStage *stages, int count, int64_t sample,
                        ImageMeaning meaning, Image *to, char why[MGPU_IMAGE_WHY])
 {
-    View v = whole(*from);
+    ResizedWindow v = whole(*from);
     for (int i = 0; i < count; i++)
         if (!do_stage(reading, &stages[i], sample, meaning, &v, why))
             return false;

@@ -17,16 +17,16 @@
 #include <unistd.h>
 
 /* ---- a file's picture */
-typedef struct Kept {
+typedef struct CachedImage {
     int width, height, channels;
     uint8_t pixels[];
-} Kept; /* in the cache */
+} CachedImage; /* in the cache */
 
 typedef struct Decoding {
     char *folder;           /* NULL: the current folder */
     bool *decoded;          /* for each column */
     int64_t *sample;        /* for each sample its number in the previous stream; NULL: the same */
-    _Atomic(Kept *) *cache; /* for each column, then for each sample of the previous stream; NULL: no cache */
+    _Atomic(CachedImage *) *cache; /* for each column, then for each sample of the previous stream; NULL: no cache */
 } Decoding;
 
 /* Reads a file into the Reading's memory. Returns false and why. */
@@ -42,7 +42,7 @@ static bool read_file(Reading *r, const char *path, const uint8_t **bytes, int64
         errno = EISDIR;
     bool strange = good && !plain && !S_ISDIR(status.st_mode);
     good = plain;
-    uint8_t *to = good ? mgpu_reading_room(r, (int64_t)status.st_size) : NULL;
+    uint8_t *to = good ? mgpu_reading_allocate(r, (int64_t)status.st_size) : NULL;
     while (good && done < (int64_t)status.st_size) {
         ssize_t n = read(f, to + done, (size_t)((int64_t)status.st_size - done));
         if (n < 0 && errno == EINTR)
@@ -87,7 +87,7 @@ static Item item_of(Reading *r, const Image *image, int rank)
         item.data = image->pixels;
         return item;
     }
-    uint8_t *to = mgpu_reading_room(r, row * image->height);
+    uint8_t *to = mgpu_reading_allocate(r, row * image->height);
     for (int y = 0; y < image->height; y++)
         memcpy(to + y * row, image->pixels + y * image->stride, (size_t)row);
     item.data = to;
@@ -101,16 +101,16 @@ static char *path_of(const Decoding *d, const StreamColumn *c, const Item *item)
     return c->words->text[word] ? mgpu_path_in(d->folder, c->words->text[word]) : NULL;
 }
 
-static Image kept_image(const Kept *k)
+static Image cached_image(const CachedImage *k)
 {
     return (Image){k->width, k->height, k->channels, (int64_t)k->width * k->channels, k->pixels};
 }
 
-static void keep(_Atomic(Kept *) *place, const Image *image)
+static void cache_image(_Atomic(CachedImage *) *place, const Image *image)
 {
     size_t bytes = (size_t)image->width * (size_t)image->height * (size_t)image->channels;
-    Kept *k = mgpu_allocate(1, sizeof *k + bytes), *other = NULL;
-    *k = (Kept){image->width, image->height, image->channels};
+    CachedImage *k = mgpu_allocate(1, sizeof *k + bytes), *other = NULL;
+    *k = (CachedImage){image->width, image->height, image->channels};
     memcpy(k->pixels, image->pixels, bytes);
     if (!atomic_compare_exchange_strong(place, &other, k))
         free(k); /* another thread was faster */
@@ -122,12 +122,12 @@ static bool decode_item(const Stream *s, int column, int64_t sample, Reading *r,
                         char why[MGPU_IMAGE_WHY])
 {
     const Decoding *d = s->state;
-    _Atomic(Kept *) *place = d->cache ? &d->cache[column * s->from->samples + sample] : NULL;
-    const Kept *kept = place ? atomic_load(place) : NULL;
+    _Atomic(CachedImage *) *place = d->cache ? &d->cache[column * s->from->samples + sample] : NULL;
+    const CachedImage *kept = place ? atomic_load(place) : NULL;
     Image image;
     *path = NULL;
     if (kept) {
-        image = kept_image(kept);
+        image = cached_image(kept);
     } else {
         *path = path_of(d, &s->from->columns[column], item);
         if (!*path) {
@@ -137,7 +137,7 @@ static bool decode_item(const Stream *s, int column, int64_t sample, Reading *r,
         if (!mgpu_image_read(r, *path, mgpu_image_channels(s->columns[column].input), &image, why))
             return false;
         if (place)
-            keep(place, &image);
+            cache_image(place, &image);
     }
     *item = item_of(r, &image, s->columns[column].rank);
     free(*path);
@@ -162,16 +162,16 @@ static void read_decoded(const Stream *s, int64_t number, Reading *r, Item *item
     }
 }
 
-static void describe_decoded(const Stream *s, int64_t number, int column, char *text, size_t room)
+static void describe_decoded(const Stream *s, int64_t number, int column, char *text, size_t capacity)
 {
     const Decoding *d = s->state;
-    mgpu_describe(s->from, d->sample ? d->sample[number] : number, column, text, room);
+    mgpu_describe(s->from, d->sample ? d->sample[number] : number, column, text, capacity);
 }
 
-static const char *name_decoded(const Stream *s, int64_t number, char *text, size_t room)
+static const char *name_decoded(const Stream *s, int64_t number, char *text, size_t capacity)
 {
     const Decoding *d = s->state;
-    return mgpu_name_sample(s->from, d->sample ? d->sample[number] : number, text, room);
+    return mgpu_name_sample(s->from, d->sample ? d->sample[number] : number, text, capacity);
 }
 
 static uint64_t decoded_identity(const Stream *s, int64_t number)
@@ -194,16 +194,16 @@ static void close_decoded(Stream *s)
 }
 
 /* ---- on_bad = "skip" */
-typedef struct Search {
+typedef struct BadImageSearch {
     const Stream *stream;
     bool *bad; /* for each sample of the previous stream */
     _Atomic int64_t next;
     pthread_mutex_t lock;
     int64_t count, first; /* number of bad ones, and the first */
     char text[1000];      /* file and reason of the first */
-} Search;
+} BadImageSearch;
 
-static void found_bad(Search *f, int64_t sample, int column, const char *path, const char *why)
+static void found_bad(BadImageSearch *f, int64_t sample, int column, const char *path, const char *why)
 {
     pthread_mutex_lock(&f->lock);
     f->bad[sample] = true;
@@ -222,7 +222,7 @@ static void found_bad(Search *f, int64_t sample, int column, const char *path, c
 
 static void *search(void *context)
 {
-    Search *f = context;
+    BadImageSearch *f = context;
     const Stream *s = f->stream;
     const Decoding *d = s->state;
     Reading r = {0};
@@ -249,7 +249,7 @@ static void skip_bad(Stream *s)
     Decoding *d = s->state;
     int count = mgpu_reading_threads();
     pthread_t *threads = mgpu_allocate((size_t)count, sizeof *threads);
-    Search f = {.stream = s, .lock = PTHREAD_MUTEX_INITIALIZER};
+    BadImageSearch f = {.stream = s, .lock = PTHREAD_MUTEX_INITIALIZER};
     f.bad = mgpu_allocate((size_t)s->samples, sizeof *f.bad);
     for (int t = 0; t < count; t++)
         mgpu_start_thread(&threads[t], search, &f);

@@ -1,0 +1,25 @@
+/* measured_times.h: measured times of kernels and transfers, as `./train bench --measure FILE` writes and `mgpuc --measured FILE` reads
+ * them. */
+#ifndef MGPU_PLAN_MEASURED_H
+#define MGPU_PLAN_MEASURED_H
+
+#include "compiler/base/base.h"
+
+typedef struct Measured Measured;
+typedef struct MeasuredKernel {
+    uint64_t kernel;            /* Kernel.digest */
+    int64_t samples;            /* samples of the device that ran it */
+    double us;
+} MeasuredKernel;
+typedef struct MeasuredTransfer {
+    const char *kind;           /* "all-reduce" */
+    int64_t bytes;
+    double us;
+} MeasuredTransfer;
+const Measured *measured_read(const char *file); /* Reads a file; exits with 2 or 3 if it has another format or cannot be read. */
+/* Returns the measurement of a kernel with so many samples, else with the nearest number; NULL: it was not measured. */
+const MeasuredKernel *measured_kernel(const Measured *, uint64_t kernel, double samples);
+const MeasuredTransfer *measured_transfers(const Measured *, int *count); /* one per kind and size: the median */
+int measured_devices(const Measured *);     /* devices that ran at the same time */
+const char *measured_kind(const Measured *); /* "host", "cuda" */
+#endif

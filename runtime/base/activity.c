@@ -1,0 +1,88 @@
+/* activity.c: what threads do that may block: opening, reading and writing files, waiting for others. engine/hang.c reports it when
+ * nothing has progressed for a while. Any function may block, so this is no argument. */
+#include "runtime/base/base.h"
+#include "runtime/base/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Activity {
+    struct Activity *next;
+    const char *what;
+    char file[200];
+} Activity; /* of a thread; what: NULL: nothing that may block */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_once_t once;
+    pthread_key_t leave;
+    Activity *all;
+    uint64_t count;
+} threads = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+static _Thread_local Activity *this_thread;
+
+/* Removes the entry of a thread that ends. */
+static void leave(void *doing)
+{
+    pthread_mutex_lock(&threads.lock);
+    Activity **at = &threads.all;
+    while (*at != doing)
+        at = &(*at)->next;
+    *at = (*at)->next;
+    pthread_mutex_unlock(&threads.lock);
+    free(doing);
+}
+
+static void make_key(void) { pthread_key_create(&threads.leave, leave); }
+
+static void enter(void)
+{
+    pthread_once(&threads.once, make_key);
+    this_thread = mgpu_allocate(1, sizeof *this_thread);
+    pthread_setspecific(threads.leave, this_thread);
+    pthread_mutex_lock(&threads.lock);
+    this_thread->next = threads.all;
+    threads.all = this_thread;
+    pthread_mutex_unlock(&threads.lock);
+}
+
+const char *mgpu_doing(const char *what)
+{
+    if (mgpu_context()) /* hangs are not looked for, and the thread is the caller's */
+        return NULL;
+    if (!this_thread)
+        enter();
+    pthread_mutex_lock(&threads.lock);
+    const char *before = this_thread->what;
+    this_thread->what = what;
+    this_thread->file[0] = 0;
+    threads.count++;
+    pthread_mutex_unlock(&threads.lock);
+    return before;
+}
+
+void mgpu_doing_with(const char *file)
+{
+    if (!this_thread || !this_thread->what)
+        return;
+    pthread_mutex_lock(&threads.lock);
+    size_t length = strlen(file), capacity = sizeof this_thread->file;
+    snprintf(this_thread->file, capacity, "%s%s", length < capacity ? "" : "...",
+             length < capacity ? file : file + length - capacity + 4); /* the end of a path identifies it better */
+    threads.count++;
+    pthread_mutex_unlock(&threads.lock);
+}
+
+uint64_t mgpu_doings(FILE *to, const char *before, bool *any)
+{
+    pthread_mutex_lock(&threads.lock);
+    uint64_t count = threads.count;
+    *any = false;
+    for (const Activity *d = threads.all; d; d = d->next) {
+        if (to && d->what)
+            fprintf(to, "  %s%s%s%s\n", before, d->what, d->file[0] ? ": " : "", d->file);
+        *any = *any || d->what;
+    }
+    pthread_mutex_unlock(&threads.lock);
+    return count;
+}

@@ -1,0 +1,167 @@
+/* lane_clocks.c: timing events of asynchronous devices. One training step in MGPU_TIMED records them: on comp two before each segment
+ * (one when everything earlier has completed, one when what it waits for has, too) and one at the end; on comm and sync one
+ * before and one after each transfer. The thread that watches the device reads them when the step has completed, so nothing
+ * waits.
+ *
+ * Timing events are per place of the step in the ring, so no other step uses them before this one is collected. All are created
+ * at the beginning, because the issuing and the watching thread use them at the same time. A graph with transfers contains them
+ * in every step.
+ *
+ * A traced (trace.c) or profiled step has two more for each operation, and is issued operation by operation. They are compared
+ * with one event of their lane, the anchor, whose host time is measured when the lane's first traced step begins. */
+#include "runtime/base/base.h"
+#include "runtime/engine/asynchronous.h"
+
+
+static int lane_length(const Engine *e, int device, int phase, int lane)
+{
+    const LaneTable *t = &e->phases[phase].device[device];
+    return t->begin[lane + 1] - t->begin[lane];
+}
+
+void mgpu_timed_open(AsyncDevice *a)
+{
+    Engine *e = a->engine;
+    for (int k = 0; k < e->plan->phase_count; k++) {
+        for (int lane = 0; lane < MGPU_LANES; lane++) {
+            int clocks = lane == MGPU_COMP ? 2 * a->phases[k].count + 1 : mgpu_lane_transfers(lane) ? 2 * lane_length(e, a->device, k, lane) : 0;
+            a->clocks[lane] = clocks > a->clocks[lane] ? clocks : a->clocks[lane];
+        }
+    }
+    for (int lane = 0; lane < MGPU_LANES; lane++)
+        if (a->clocks[lane])
+            e->kind->async->clock(e->devices[a->device], lane, MGPU_RING * a->clocks[lane] - 1);
+}
+
+/* Profiles, audits and MGPU_GRAPHS=wait already wait for or time each operation. */
+static bool is_timed(const AsyncDevice *a, int64_t number)
+{
+    Engine *e = a->engine;
+    return work_of(e, number)->timed && work_of(e, number)->phase && !e->profile && !e->audit && a->graphs != GRAPHS_WAIT;
+}
+
+int mgpu_timed_first(const AsyncDevice *a, int lane, int64_t number)
+{
+    return a->clocks[lane] && (a->captures_transfers || is_timed(a, number)) ? (int)(number % MGPU_RING) * a->clocks[lane] : -1;
+}
+
+static bool waits_for_transfer(const mgpu_device_phase *p, const Segment *s)
+{
+    for (int w = 0; w < s->wait_count; w++)
+        if (mgpu_lane_transfers(p->ops[s->waits[w].op].lane))
+            return true;
+    return false;
+}
+
+/* ---- timelines */
+static int longest(const AsyncDevice *a, int lane)
+{
+    int most = 0;
+    for (int k = 0; k < a->engine->plan->phase_count; k++)
+        most = lane_length(a->engine, a->device, k, lane) > most ? lane_length(a->engine, a->device, k, lane) : most;
+    return most;
+}
+
+static int anchor_of(const AsyncDevice *a, int lane) { return MGPU_RING * (a->clocks[lane] + 2 * longest(a, lane)); }
+
+static int clock_of(const AsyncDevice *a, int lane, int64_t number, int place)
+{
+    return MGPU_RING * a->clocks[lane] + (int)(number % MGPU_RING) * 2 * longest(a, lane) + 2 * place;
+}
+
+void mgpu_timed_trace(AsyncDevice *a)
+{
+    for (int lane = 0; lane < MGPU_LANES; lane++)
+        if (lane != MGPU_HOST && longest(a, lane))
+            a->engine->kind->async->clock(a->engine->devices[a->device], lane, anchor_of(a, lane));
+}
+
+void mgpu_timed_operation(LaneThread *l, int op, int number)
+{
+    Engine *e = l->engine;
+    const AsyncDevice *a = e->async_device[l->device];
+    const AsyncKind *ahead = e->kind->async;
+    Device *device = e->devices[l->device];
+    if (l->anchor <= 0) {
+        double began = mgpu_seconds();
+        ahead->clock(device, l->lane, anchor_of(a, l->lane));
+        ahead->seconds(device, l->lane, anchor_of(a, l->lane), anchor_of(a, l->lane));
+        l->anchor = (began + mgpu_seconds()) / 2;
+    }
+    ahead->clock(device, l->lane, clock_of(a, l->lane, l->number, lanes_of(e, l->phase, l->device)->place[op]) + number);
+    if (ahead->range)
+        ahead->range(device, number ? NULL : l->phase->devices[l->device].ops[op].id);
+}
+
+/* Adds the spans of a lane in this step. A gap before an operation that waits for another lane is shown as a wait for that. */
+static void add_spans(const AsyncDevice *a, LaneThread *l, int64_t number)
+{
+    static const double SHORT_S = 1e-6;
+    Engine *e = a->engine;
+    const Work *work = work_of(e, number);
+    const mgpu_device_phase *p = &work->phase->devices[a->device];
+    const LaneTable *t = lanes_of(e, work->phase, a->device);
+    Span s = {.end = 0, .number = number, .step = work->applied + 1, .phase = work->phase};
+    for (int i = t->begin[l->lane]; i < t->begin[l->lane + 1]; i++) {
+        const mgpu_op *op = &p->ops[t->order[i]];
+        int clock = clock_of(a, l->lane, number, i - t->begin[l->lane]), anchor = anchor_of(a, l->lane);
+        double before = s.end;
+        s.begin = l->anchor + e->kind->async->seconds(e->devices[a->device], l->lane, anchor, clock);
+        s.end = l->anchor + e->kind->async->seconds(e->devices[a->device], l->lane, anchor, clock + 1);
+        s.op = t->order[i];
+        s.kind = SPAN_OP;
+        for (int w = 0; w < op->wait_count && before > 0 && s.begin - before > SHORT_S; w++)
+            if (p->ops[op->waits[w].op].lane != l->lane) {
+                mgpu_spans_add(l->spans[0], &(Span){before, s.begin, number, s.step, s.phase, NULL, op->waits[w].op, SPAN_WAIT});
+                break;
+            }
+        mgpu_spans_add(l->spans[0], &s);
+    }
+}
+
+static void add_to_profile(const AsyncDevice *a, int lane, int64_t number)
+{
+    Engine *e = a->engine;
+    const mgpu_phase *phase = phase_of(e, number);
+    const LaneTable *t = lanes_of(e, phase, a->device);
+    for (int i = t->begin[lane]; i < t->begin[lane + 1]; i++) {
+        int clock = clock_of(a, lane, number, i - t->begin[lane]);
+        mgpu_profile_add(e->profile, phase, a->device, t->order[i], e->kind->async->seconds(e->devices[a->device], lane, clock, clock + 1));
+    }
+}
+
+static void add_lane_times(const AsyncDevice *a, int64_t number)
+{
+    const Work *work = work_of(a->engine, number);
+    for (int lane = 0; lane < MGPU_HOST && work->phase; lane++) {
+        LaneThread *l = lane_of(a->engine, a->device, lane);
+        if (work->traced && !l->idle && l->spans)
+            add_spans(a, l, number);
+        if (a->engine->profile && !a->engine->audit)
+            add_to_profile(a, lane, number);
+    }
+}
+
+void mgpu_timed_read(AsyncDevice *a, int64_t number)
+{
+    Engine *e = a->engine;
+    const AsyncKind *ahead = e->kind->async;
+    Device *device = e->devices[a->device];
+    StepTimes *t = &work_of(e, number)->times[a->device];
+    add_lane_times(a, number);
+    if (!is_timed(a, number))
+        return;
+    const mgpu_phase *phase = phase_of(e, number);
+    const AsyncPhase *segments = &a->phases[phase - e->plan->phases];
+    int at = mgpu_timed_first(a, MGPU_COMP, number);
+    for (int i = 0; i < segments->count; i++, at += 2) {
+        if (waits_for_transfer(&phase->devices[a->device], &segments->segments[i]))
+            add_seconds(&t->communication, ahead->seconds(device, MGPU_COMP, at, at + 1));
+        add_seconds(&t->computing, ahead->seconds(device, MGPU_COMP, at + 1, at + 2));
+    }
+    for (int lane = MGPU_COMM; lane <= MGPU_SYNC; lane++) {
+        at = mgpu_timed_first(a, lane, number);
+        for (int i = 0; i < lane_length(e, a->device, (int)(phase - e->plan->phases), lane); i++, at += 2)
+            add_seconds(&t->transferring, ahead->seconds(device, lane, at, at + 1));
+    }
+}
