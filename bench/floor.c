@@ -21,7 +21,7 @@ typedef struct Task {
     int threads, size;
     bool bf16;
     double budget_s;
-    double best_s;             /* of one contraction */
+    double best_s; /* of one contraction */
     char library[64];
 } Task;
 
@@ -63,8 +63,17 @@ static void measure(Task *t, void (*contraction)(void *context), void *context)
 }
 
 /* ---- the runtime's contraction */
-typedef struct Own { const Task *task; const mgpu_contraction *table; void *operand[3], *work; int64_t stride; } Own;
-typedef struct OwnShare { const Own *own; int thread; pthread_t id; } OwnShare;
+typedef struct Own {
+    const Task *task;
+    const mgpu_contraction *table;
+    void *operand[3], *work;
+    int64_t stride;
+} Own;
+typedef struct OwnShare {
+    const Own *own;
+    int thread;
+    pthread_t id;
+} OwnShare;
 
 static void *own_share(void *context)
 {
@@ -94,8 +103,8 @@ static void measure_own(Task *t)
 {
     int64_t n = t->size;
     const mgpu_axis axis[] = {{n, n, 0, n, 0, 0}, {n, 0, 1, 1, 0, 0}, {n, 1, n, 0, 0, 0}};
-    const mgpu_contraction table = {.m = 1, .n = 1, .k = 1, .axis = axis, .type = MGPU_F32,
-                                     .copy = MGPU_COPY_BYTES, .packed = MGPU_PACKED_BYTES};
+    const mgpu_contraction table = {
+        .m = 1, .n = 1, .k = 1, .axis = axis, .type = MGPU_F32, .copy = MGPU_COPY_BYTES, .packed = MGPU_PACKED_BYTES};
     Own own = {.task = t, .table = &table, .stride = MGPU_COPY_BYTES + MGPU_PACKED_BYTES};
     for (int i = 0; i < 3; i++)
         own.operand[i] = filled(t, (size_t)(n * n) * 4);
@@ -109,15 +118,16 @@ static void measure_own(Task *t)
 
 /* ---- oneDNN; versions 2 and 3 describe a contraction differently */
 #ifdef DNNL_VERSION_MAJOR
+/* clang-format off */
 #define DNNL_FUNCTIONS(F)                                                                                              \
     F(dnnl_version) F(dnnl_engine_create) F(dnnl_stream_create) F(dnnl_stream_wait) F(dnnl_primitive_create)           \
     F(dnnl_primitive_desc_query_md) F(dnnl_memory_create) F(dnnl_memory_desc_get_size) F(dnnl_primitive_execute)       \
     DNNL_FUNCTIONS_OF_VERSION(F)
+/* clang-format on */
 #if DNNL_VERSION_MAJOR >= 3
 #define DNNL_FUNCTIONS_OF_VERSION(F) F(dnnl_memory_desc_create_with_tag) F(dnnl_matmul_primitive_desc_create)
 #else
-#define DNNL_FUNCTIONS_OF_VERSION(F)                                                                                   \
-    F(dnnl_memory_desc_init_by_tag) F(dnnl_matmul_desc_init) F(dnnl_primitive_desc_create)
+#define DNNL_FUNCTIONS_OF_VERSION(F) F(dnnl_memory_desc_init_by_tag) F(dnnl_matmul_desc_init) F(dnnl_primitive_desc_create)
 #endif
 #define DECLARE(name) __typeof__(&name) name##_;
 typedef struct Dnnl {
@@ -149,8 +159,8 @@ static bool describe(Dnnl *d, const Task *t, dnnl_memory_desc_t form[3], dnnl_fo
 #if DNNL_VERSION_MAJOR >= 3
     for (int i = 0; i < 3; i++)
         good = good && d->dnnl_memory_desc_create_with_tag_(&form[i], 2, dims, type, tag) == dnnl_success;
-    return good && d->dnnl_matmul_primitive_desc_create_(contraction, d->engine, form[0], form[1], NULL, form[2], NULL) ==
-                       dnnl_success;
+    return good &&
+           d->dnnl_matmul_primitive_desc_create_(contraction, d->engine, form[0], form[1], NULL, form[2], NULL) == dnnl_success;
 #else
     dnnl_matmul_desc_t matmul;
     for (int i = 0; i < 3; i++)
@@ -211,8 +221,11 @@ static bool measure_dnnl(Task *t)
 
 int main(int argc, char **argv)
 {
-    Task t = {.threads = argc > 1 ? atoi(argv[1]) : 1, .size = argc > 3 ? atoi(argv[3]) : 2048,
-              .bf16 = argc > 2 && strcmp(argv[2], "bf16") == 0, .budget_s = argc > 4 ? atof(argv[4]) : 1, .best_s = 1e30};
+    Task t = {.threads = argc > 1 ? atoi(argv[1]) : 1,
+              .size = argc > 3 ? atoi(argv[3]) : 2048,
+              .bf16 = argc > 2 && strcmp(argv[2], "bf16") == 0,
+              .budget_s = argc > 4 ? atof(argv[4]) : 1,
+              .best_s = 1e30};
     if (t.threads < 1 || t.threads > 64 || t.size < 1 || t.size > 16384) {
         fprintf(stderr, "usage: floor THREADS [f32|bf16] [SIZE] [SECONDS]\n");
         return 2;

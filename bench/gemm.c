@@ -30,52 +30,95 @@ typedef struct Layer {
     int64_t samples;
     /* dense: tokens of a sample, features in and out; convolution: side, kernel, channels in and out, stride, padding */
     int64_t tokens, in, out, side, kernel, stride, before, after, groups;
-    const char *spec;              /* of an einsum whose operands and result all have samples, with the extents of a and b */
+    const char *spec; /* of an einsum whose operands and result all have samples, with the extents of a and b */
     int64_t a[4], b[4];
 } Layer;
 
+/* clang-format off */
 #define DENSE(network, samples, tokens, in, out) {network, samples, tokens, in, out, 0, 0, 0, 0, 0, 0, NULL, {0}, {0}}
 #define CONV(network, samples, side, kernel, in, out, stride, before, after, groups) \
     {network, samples, 0, in, out, side, kernel, stride, before, after, groups, NULL, {0}, {0}}
 #define EINSUM(network, samples, spec, ...) {network, samples, 0, 0, 0, 0, 0, 0, 0, 0, 0, spec, __VA_ARGS__}
+/* clang-format on */
 
 static const Layer layers[] = {
-    DENSE("mlp", 128, 1, 784, 512), DENSE("mlp", 128, 1, 512, 512), DENSE("mlp", 128, 1, 512, 10),
-    DENSE("mlp32", 32, 1, 784, 512), DENSE("mlp32", 32, 1, 512, 512), DENSE("mlp32", 32, 1, 512, 10),
-    CONV("lenet5", 128, 28, 5, 1, 6, 1, 2, 2, 1), CONV("lenet5", 128, 14, 5, 6, 16, 1, 0, 0, 1),
-    DENSE("lenet5", 128, 1, 400, 120), DENSE("lenet5", 128, 1, 120, 84), DENSE("lenet5", 128, 1, 84, 10),
-    CONV("mnist_cnn", 128, 28, 3, 1, 32, 1, 0, 0, 1), CONV("mnist_cnn", 128, 26, 3, 32, 64, 1, 0, 0, 1),
+    DENSE("mlp", 128, 1, 784, 512),
+    DENSE("mlp", 128, 1, 512, 512),
+    DENSE("mlp", 128, 1, 512, 10),
+    DENSE("mlp32", 32, 1, 784, 512),
+    DENSE("mlp32", 32, 1, 512, 512),
+    DENSE("mlp32", 32, 1, 512, 10),
+    CONV("lenet5", 128, 28, 5, 1, 6, 1, 2, 2, 1),
+    CONV("lenet5", 128, 14, 5, 6, 16, 1, 0, 0, 1),
+    DENSE("lenet5", 128, 1, 400, 120),
+    DENSE("lenet5", 128, 1, 120, 84),
+    DENSE("lenet5", 128, 1, 84, 10),
+    CONV("mnist_cnn", 128, 28, 3, 1, 32, 1, 0, 0, 1),
+    CONV("mnist_cnn", 128, 26, 3, 32, 64, 1, 0, 0, 1),
     DENSE("mnist_cnn", 128, 1, 9216, 128),
-    CONV("cnn7", 64, 128, 3, 3, 32, 1, 1, 1, 1), CONV("cnn7", 64, 64, 3, 32, 32, 1, 1, 1, 1),
-    CONV("cnn7", 64, 32, 3, 32, 64, 1, 1, 1, 1), CONV("cnn7", 64, 16, 3, 64, 64, 1, 1, 1, 1),
-    CONV("cnn7", 64, 8, 3, 64, 128, 1, 1, 1, 1), DENSE("cnn7", 64, 1, 2048, 128),
-    CONV("resnet20", 128, 32, 3, 3, 16, 1, 1, 1, 1), CONV("resnet20", 128, 32, 3, 16, 16, 1, 1, 1, 1),
-    CONV("resnet20", 128, 32, 3, 16, 32, 2, 0, 1, 1), CONV("resnet20", 128, 32, 1, 16, 32, 2, 0, 0, 1),
-    CONV("resnet20", 128, 16, 3, 32, 32, 1, 1, 1, 1), CONV("resnet20", 128, 16, 3, 32, 64, 2, 0, 1, 1),
+    CONV("cnn7", 64, 128, 3, 3, 32, 1, 1, 1, 1),
+    CONV("cnn7", 64, 64, 3, 32, 32, 1, 1, 1, 1),
+    CONV("cnn7", 64, 32, 3, 32, 64, 1, 1, 1, 1),
+    CONV("cnn7", 64, 16, 3, 64, 64, 1, 1, 1, 1),
+    CONV("cnn7", 64, 8, 3, 64, 128, 1, 1, 1, 1),
+    DENSE("cnn7", 64, 1, 2048, 128),
+    CONV("resnet20", 128, 32, 3, 3, 16, 1, 1, 1, 1),
+    CONV("resnet20", 128, 32, 3, 16, 16, 1, 1, 1, 1),
+    CONV("resnet20", 128, 32, 3, 16, 32, 2, 0, 1, 1),
+    CONV("resnet20", 128, 32, 1, 16, 32, 2, 0, 0, 1),
+    CONV("resnet20", 128, 16, 3, 32, 32, 1, 1, 1, 1),
+    CONV("resnet20", 128, 16, 3, 32, 64, 2, 0, 1, 1),
     CONV("resnet20", 128, 8, 3, 64, 64, 1, 1, 1, 1),
-    CONV("resnet50", 16, 224, 7, 3, 64, 2, 2, 3, 1), CONV("resnet50", 16, 56, 1, 64, 64, 1, 0, 0, 1),
-    CONV("resnet50", 16, 56, 3, 64, 64, 1, 1, 1, 1), CONV("resnet50", 16, 56, 1, 64, 256, 1, 0, 0, 1),
-    CONV("resnet50", 16, 56, 1, 256, 64, 1, 0, 0, 1), CONV("resnet50", 16, 56, 3, 128, 128, 2, 0, 1, 1),
-    CONV("resnet50", 16, 28, 3, 128, 128, 1, 1, 1, 1), CONV("resnet50", 16, 28, 1, 128, 512, 1, 0, 0, 1),
-    CONV("resnet50", 16, 28, 1, 512, 128, 1, 0, 0, 1), CONV("resnet50", 16, 56, 1, 256, 512, 2, 0, 0, 1),
-    CONV("resnet50", 16, 14, 3, 256, 256, 1, 1, 1, 1), CONV("resnet50", 16, 14, 1, 256, 1024, 1, 0, 0, 1),
-    CONV("resnet50", 16, 14, 1, 1024, 256, 1, 0, 0, 1), CONV("resnet50", 16, 7, 3, 512, 512, 1, 1, 1, 1),
-    CONV("resnet50", 16, 7, 1, 512, 2048, 1, 0, 0, 1), CONV("resnet50", 16, 7, 1, 2048, 512, 1, 0, 0, 1),
+    CONV("resnet50", 16, 224, 7, 3, 64, 2, 2, 3, 1),
+    CONV("resnet50", 16, 56, 1, 64, 64, 1, 0, 0, 1),
+    CONV("resnet50", 16, 56, 3, 64, 64, 1, 1, 1, 1),
+    CONV("resnet50", 16, 56, 1, 64, 256, 1, 0, 0, 1),
+    CONV("resnet50", 16, 56, 1, 256, 64, 1, 0, 0, 1),
+    CONV("resnet50", 16, 56, 3, 128, 128, 2, 0, 1, 1),
+    CONV("resnet50", 16, 28, 3, 128, 128, 1, 1, 1, 1),
+    CONV("resnet50", 16, 28, 1, 128, 512, 1, 0, 0, 1),
+    CONV("resnet50", 16, 28, 1, 512, 128, 1, 0, 0, 1),
+    CONV("resnet50", 16, 56, 1, 256, 512, 2, 0, 0, 1),
+    CONV("resnet50", 16, 14, 3, 256, 256, 1, 1, 1, 1),
+    CONV("resnet50", 16, 14, 1, 256, 1024, 1, 0, 0, 1),
+    CONV("resnet50", 16, 14, 1, 1024, 256, 1, 0, 0, 1),
+    CONV("resnet50", 16, 7, 3, 512, 512, 1, 1, 1, 1),
+    CONV("resnet50", 16, 7, 1, 512, 2048, 1, 0, 0, 1),
+    CONV("resnet50", 16, 7, 1, 2048, 512, 1, 0, 0, 1),
     DENSE("resnet50", 16, 1, 2048, 1000),
-    DENSE("gpt_mini", 16, 256, 384, 1152), DENSE("gpt_mini", 16, 256, 384, 1536), DENSE("gpt_mini", 16, 256, 1536, 384),
-    DENSE("gpt_mini", 16, 256, 384, 65), EINSUM("gpt_mini", 16, "qhd,khd->hqk", {256, 6, 64}, {256, 6, 64}),
+    DENSE("gpt_mini", 16, 256, 384, 1152),
+    DENSE("gpt_mini", 16, 256, 384, 1536),
+    DENSE("gpt_mini", 16, 256, 1536, 384),
+    DENSE("gpt_mini", 16, 256, 384, 65),
+    EINSUM("gpt_mini", 16, "qhd,khd->hqk", {256, 6, 64}, {256, 6, 64}),
     EINSUM("gpt_mini", 16, "hqk,khd->qhd", {6, 256, 256}, {256, 6, 64}),
-    DENSE("gpt2", 4, 64, 768, 2304), DENSE("gpt2", 4, 64, 768, 768), DENSE("gpt2", 4, 64, 768, 3072),
-    DENSE("gpt2", 4, 64, 3072, 768), DENSE("gpt2", 4, 64, 768, 50257),
-    EINSUM("gpt2", 4, "qhd,khd->hqk", {64, 12, 64}, {64, 12, 64}), EINSUM("gpt2", 4, "hqk,khd->qhd", {12, 64, 64}, {64, 12, 64}),
-    DENSE("square", 256, 1, 256, 256), DENSE("square", 1024, 1, 1024, 1024), DENSE("square", 1, 1, 1024, 1024), DENSE("square", 2048, 1, 2048, 2048),
-    EINSUM("small", 256, "ab,bc->ac", {16, 16}, {16, 16}), EINSUM("small", 64, "a,b->ab", {128}, {128}),
+    DENSE("gpt2", 4, 64, 768, 2304),
+    DENSE("gpt2", 4, 64, 768, 768),
+    DENSE("gpt2", 4, 64, 768, 3072),
+    DENSE("gpt2", 4, 64, 3072, 768),
+    DENSE("gpt2", 4, 64, 768, 50257),
+    EINSUM("gpt2", 4, "qhd,khd->hqk", {64, 12, 64}, {64, 12, 64}),
+    EINSUM("gpt2", 4, "hqk,khd->qhd", {12, 64, 64}, {64, 12, 64}),
+    DENSE("square", 256, 1, 256, 256),
+    DENSE("square", 1024, 1, 1024, 1024),
+    DENSE("square", 1, 1, 1024, 1024),
+    DENSE("square", 2048, 1, 2048, 2048),
+    EINSUM("small", 256, "ab,bc->ac", {16, 16}, {16, 16}),
+    EINSUM("small", 64, "a,b->ab", {128}, {128}),
     EINSUM("small", 512, "a,a->", {512}, {512}),
-    CONV("groups", 16, 28, 3, 128, 128, 1, 1, 1, 32), CONV("groups", 32, 28, 3, 64, 64, 1, 1, 1, 64),
+    CONV("groups", 16, 28, 3, 128, 128, 1, 1, 1, 32),
+    CONV("groups", 32, 28, 3, 64, 64, 1, 1, 1, 64),
 };
 
 typedef enum Direction { FORWARD, INPUT, WEIGHT_OF, DIRECTIONS } Direction;
-typedef struct Entry { const char *name; Contraction *plan; Node *node; Tensor *tensor[3]; int64_t samples; const Layer *layer; } Entry;
+typedef struct Entry {
+    const char *name;
+    Contraction *plan;
+    Node *node;
+    Tensor *tensor[3];
+    int64_t samples;
+    const Layer *layer;
+} Entry;
 
 static Shape shape_from(const int64_t *extents)
 {
@@ -179,7 +222,8 @@ static Entry plan_layer(const Layer *l, Direction direction, Dtype dtype, Dtype 
             model->variable_count++;
         Variable *variable = node->sharded ? NULL : &model->variables[next];
         /* gradients of weights are not rounded */
-        entry.tensor[i] = tensor_of(node, variable, next, l->kernel > 0 && direction != INPUT, i == 2 && variable ? dtype : stored);
+        entry.tensor[i] =
+            tensor_of(node, variable, next, l->kernel > 0 && direction != INPUT, i == 2 && variable ? dtype : stored);
         next += variable != NULL;
     }
     entry.plan = contraction_plan(entry.node, entry.tensor[0], entry.tensor[1], entry.tensor[2], false);
@@ -217,7 +261,10 @@ typedef struct Turns { /* what the threads share */
     double best, cold;
 } Turns;
 
-typedef struct Worker { Turns *turns; int thread; } Worker;
+typedef struct Worker {
+    Turns *turns;
+    int thread;
+} Worker;
 
 /* one turn of one thread; seconds of its first call */
 static double turn_of(const Turns *t, int thread, void *workspace, clockid_t clock)
@@ -227,8 +274,12 @@ static double turn_of(const Turns *t, int thread, void *workspace, clockid_t clo
     int64_t to = t->by_sample ? t->samples * (thread + 1) / t->threads : t->samples;
     double begin = seconds(clock), cold = 0;
     for (int64_t i = from; i < to; i += t->some) {
-        const mgpu_part part = {.samples = t->samples, .begin = i, .end = i + t->some < to ? i + t->some : to,
-                                .thread = thread, .threads = t->threads, .first = i == from};
+        const mgpu_part part = {.samples = t->samples,
+                                .begin = i,
+                                .end = i + t->some < to ? i + t->some : to,
+                                .thread = thread,
+                                .threads = t->threads,
+                                .first = i == from};
         t->kernel(memory, NULL, &part);
         cold = i == from ? seconds(clock) - begin : cold;
     }
@@ -290,8 +341,8 @@ static double measure(const Entry *entry, mgpu_kernel_function *kernel, int64_t 
     for (int i = 1; i < threads; i++)
         pthread_join(others[i], NULL);
     pthread_barrier_destroy(&turns.all);
-    printf("%-10s %-26s %5lld samples %10.1f us %7.1f GFLOP/s", entry->layer->network, entry->name,
-           (long long)entry->samples, turns.best * 1e6, *flops / turns.best * 1e-9);
+    printf("%-10s %-26s %5lld samples %10.1f us %7.1f GFLOP/s", entry->layer->network, entry->name, (long long)entry->samples,
+           turns.best * 1e6, *flops / turns.best * 1e-9);
     if (turns.some * threads < entry->samples)
         printf(", cold %.1f us", turns.cold * 1e6);
     printf("\n");
@@ -322,7 +373,8 @@ int main(int argc, char **argv)
                     "#define mgpu_contract_shared(table, argument, part) contract(table, argument, part, true)\n");
     for (int i = 0; i < COUNT(layers); i++)
         for (int d = 0; d < (layers[i].spec ? 1 : DIRECTIONS); d++) {
-            bool needed = d != INPUT || layers[i].kernel == 0 || layers[i].in > 3; /* nobody asks for the gradient of an image */
+            /* nobody asks for the gradient of an image */
+            bool needed = d != INPUT || layers[i].kernel == 0 || layers[i].in > 3;
             if (needed && (argc <= 3 || strcmp(layers[i].network, argv[3]) == 0)) {
                 entry[count] = plan_layer(&layers[i], (Direction)d, dtype, stored);
                 contraction_print(entry[count].plan, format("kernel%d", count), &text);
@@ -348,7 +400,8 @@ int main(int argc, char **argv)
         time += measure(&entry[i], kernels[i], argc > 4 ? atoll(argv[4]) : 0, threads, &flops);
         work += flops;
         if (i == count - 1 || entry[i + 1].layer->network != entry[i].layer->network) {
-            printf("%-10s %-26s %24.1f us %7.1f GFLOP/s\n\n", entry[i].layer->network, "each once", time * 1e6, work / time * 1e-9);
+            printf("%-10s %-26s %24.1f us %7.1f GFLOP/s\n\n", entry[i].layer->network, "each once", time * 1e6,
+                   work / time * 1e-9);
             time = work = 0;
         }
     }

@@ -130,7 +130,10 @@ static void sorted(const Work *w, int thread)
 static void (*const WAY[])(const Work *, int) = {columns, rows, owned, sorted};
 static const char *const NAME[] = {"columns", "rows", "owned", "sorted"};
 
-typedef struct Thread { Work *work; int number; } Thread;
+typedef struct Thread {
+    Work *work;
+    int number;
+} Thread;
 
 static void *run(void *argument)
 {
@@ -191,7 +194,7 @@ static void draw_tokens(Work *w, int words)
 
 int main(int argc, char **argv)
 {
-    static const int64_t SIZES[][3] = {{65, 64, 1024}, {65, 64, 8192}, {65, 384, 8192}, {50257, 64, 1024},
+    static const int64_t SIZES[][3] = {{65, 64, 1024},    {65, 64, 8192},     {65, 384, 8192},   {50257, 64, 1024},
                                        {50257, 64, 8192}, {50257, 768, 1024}, {50257, 768, 8192}};
     int most = argc > 1 ? atoi(argv[1]) : 2;
     if (most < 1 || most > MOST_THREADS)

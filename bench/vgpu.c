@@ -34,8 +34,10 @@ static void measure(int wrong)
     int64_t n = LARGE, none = 0, steps = BARRIERS, barriers = 1;
     MUST(cu->memset_d8_async(a, 0, 4 * LARGE, gpu[0].stream[0]));
     finish(0);
-    printf("a thread that does nothing: %.1f ns\n", time_of("slow", LARGE / THREADS, THREADS, PARAMETERS(&b, &none, &none), LARGE));
-    printf("a thread that loads, multiplies and stores: %.1f ns\n", time_of("twice", LARGE / THREADS, THREADS, PARAMETERS(&a, &b, &n), LARGE));
+    printf("a thread that does nothing: %.1f ns\n",
+           time_of("slow", LARGE / THREADS, THREADS, PARAMETERS(&b, &none, &none), LARGE));
+    printf("a thread that loads, multiplies and stores: %.1f ns\n",
+           time_of("twice", LARGE / THREADS, THREADS, PARAMETERS(&a, &b, &n), LARGE));
     printf("a barrier, for each of %d threads: %.1f ns\n", THREADS,
            time_of("slow", 1, THREADS, PARAMETERS(&b, &steps, &barriers), (double)BARRIERS * THREADS));
 }

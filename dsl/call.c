@@ -38,8 +38,8 @@ static const char *list_names(const char *const *names, int count)
     return copy_text(text_of(&t), t.length);
 }
 
-void bind_arguments(const char *layer, const char *const *names, int count, Arguments a, Value *piped, const Place *at, Value **result,
-                    const Place **places)
+void bind_arguments(const char *layer, const char *const *names, int count, Arguments a, Value *piped, const Place *at,
+                    Value **result, const Place **places)
 {
     int next = 0;
     bool by_name = false;
@@ -107,14 +107,22 @@ static const Argument *take_name(const Elaborator *e, Arguments *a, const char *
 
 /* ---- shape patterns */
 
-typedef struct ShapeCheck { const Tree *dim; const char *param; int64_t extent; int rank; Shape shape; const Place *at; } ShapeCheck;
+typedef struct ShapeCheck {
+    const Tree *dim;
+    const char *param;
+    int64_t extent;
+    int rank;
+    Shape shape;
+    const Place *at;
+} ShapeCheck;
 typedef struct Binding {
     const Layer *layer;
     const char **names;
     Value **values;
     const Place **places;
     int count;
-    ShapeCheck *checks; /* patterns that are expressions or names of other parameters, checked after the defaults are evaluated */
+    /* patterns that are expressions or names of other parameters, checked after the defaults are evaluated */
+    ShapeCheck *checks;
     int check_count;
 } Binding;
 
@@ -140,20 +148,19 @@ static void check_type(const Binding *b, const Tree *type, const char *param, co
         return; /* reported at the type itself */
     bool fits = dtype_is_float(dtype) && dtype != F64 ? dtype_is_float(n->dtype) : n->dtype == dtype || n->weak;
     if (!fits)
-        error_at(at, "%s: '%s' is %s, %s expected; %s(...) casts it", b->layer->name, param, dtype_name(n->dtype),
-                 type->text, type->text);
+        error_at(at, "%s: '%s' is %s, %s expected; %s(...) casts it", b->layer->name, param, dtype_name(n->dtype), type->text,
+                 type->text);
 }
 
-static void bind_extent(Elaborator *e, Binding *b, const Tree *dim, const char *param, const Node *n, int axis,
-                        const Place *at)
+static void bind_extent(Elaborator *e, Binding *b, const Tree *dim, const char *param, const Node *n, int axis, const Place *at)
 {
     int64_t extent = n->shape.extent[axis];
     if (dim->kind == TREE_NAME) {
         const Value *known = map_get(&e->frame->locals, dim->text);
         if (known && known->kind == VALUE_NUMBER) {
             if (number_of(known) != (double)extent)
-                error_at(at, "%s: an axis of '%s' is %" PRId64 ", %s expected ('%s' is %s)", b->layer->name, param,
-                         extent, value_print(known), dim->text, value_print(known));
+                error_at(at, "%s: an axis of '%s' is %" PRId64 ", %s expected ('%s' is %s)", b->layer->name, param, extent,
+                         value_print(known), dim->text, value_print(known));
             return;
         }
         if (!known && !is_parameter(b, dim->text)) {
@@ -202,17 +209,22 @@ static void bind_pattern(Elaborator *e, Binding *b, const Tree *param, const Pla
     if (dots > 1)
         error_tree(e, dims, "'...' may be in a pattern once");
     if (count == 1 && !dots && dims->first->kind != TREE_NAME && dims->first->kind != TREE_NUMBER) {
-        ShapeCheck c = {.dim = dims->first, .param = name, .extent = n->shape.rank == 1 ? n->shape.extent[0] : -1, .rank = 1,
-                   .shape = n->shape, .at = at};
+        ShapeCheck c = {.dim = dims->first,
+                        .param = name,
+                        .extent = n->shape.rank == 1 ? n->shape.extent[0] : -1,
+                        .rank = 1,
+                        .shape = n->shape,
+                        .at = at};
         APPEND(b->checks, b->check_count, c); /* the pattern may be a list, which is the whole shape */
         return;
     }
     bool first = param == b->layer->tree->first->first;
     if (v->kind == VALUE_NUMBER && first && !n->shape.rank && count - dots > 0)
-        error_at(at, "%s: '%s' is a number; it must be a tensor, whose extents are known, as in %s", b->layer->name, name, first_example(b->layer));
+        error_at(at, "%s: '%s' is a number; it must be a tensor, whose extents are known, as in %s", b->layer->name, name,
+                 first_example(b->layer));
     if (dots ? n->shape.rank < count - 1 : n->shape.rank != count)
-        error_at(at, "%s: '%s' is %s, of %d ax%s; %s%d %s expected", b->layer->name, name, shape_text(&n->shape),
-                 n->shape.rank, n->shape.rank == 1 ? "is" : "es", dots ? "at least " : "", dots ? count - 1 : count,
+        error_at(at, "%s: '%s' is %s, of %d ax%s; %s%d %s expected", b->layer->name, name, shape_text(&n->shape), n->shape.rank,
+                 n->shape.rank == 1 ? "is" : "es", dots ? "at least " : "", dots ? count - 1 : count,
                  (dots ? count - 1 : count) == 1 ? "is" : "are");
     int axis = 0;
     for (const Tree *d = dims ? dims->first : NULL; d; d = d->next) {
@@ -233,8 +245,7 @@ static void run_checks(Elaborator *e, const Binding *b)
         if (c->rank && want->kind == VALUE_LIST) {
             Shape s = shape_from_value(c->at, want, "a pattern");
             if (!shape_equal(&s, &c->shape))
-                error_at(c->at, "%s: '%s' is %s, %s expected", b->layer->name, c->param, shape_text(&c->shape),
-                         shape_text(&s));
+                error_at(c->at, "%s: '%s' is %s, %s expected", b->layer->name, c->param, shape_text(&c->shape), shape_text(&s));
             continue;
         }
         if (c->extent < 0)
@@ -307,7 +318,8 @@ static bool is_composite(const Elaborator *e, const Layer *layer, bool training)
 /* True for calls by the user's text in the evaluation pass, outside of scans. */
 static bool is_outlined(const Elaborator *e, const Layer *layer)
 {
-    return layer->tree->source->library && !e->frame->library && e->in_model && !e->training_pass && !e->in_init && e->graph == e->top;
+    return layer->tree->source->library && !e->frame->library && e->in_model && !e->training_pass && !e->in_init &&
+           e->graph == e->top;
 }
 
 /* Returns the layer's `training`. A frozen instance runs as in evaluation, whatever the caller's `training` is. */

@@ -52,7 +52,8 @@ static Value *call_stage(Elaborator *e, const DataRow *row, const Place *at, Arg
     put_off(s, e->data_later, at);
     if (strcmp(row->name, "part") == 0)
         check_part(&call);
-    DataCall *calls = NEW_ARRAY(DataCall, s->set.call_count + 1); /* the source may have other uses, which keep their own calls */
+    /* the source may have other uses, which keep their own calls */
+    DataCall *calls = NEW_ARRAY(DataCall, s->set.call_count + 1);
     memcpy(calls, s->set.calls, sizeof *calls * (size_t)s->set.call_count);
     calls[s->set.call_count++] = call;
     s->set.calls = calls;
@@ -294,9 +295,12 @@ static void bind_columns(Elaborator *e, const char *name, const Samples *s, Data
 /* ---- the sets of the block */
 
 static const char *const SETS[] = {"train", "valid", "test"};
-static const struct { const char *word, *set; } ELSEWHERE[] = { /* names of the sets in other systems */
-    {"training", "train"}, {"fit", "train"}, {"validation", "valid"}, {"val", "valid"}, {"dev", "valid"}, {"eval", "valid"},
-    {"testing", "test"},   {"holdout", "test"},
+static const struct {
+    const char *word, *set;
+} ELSEWHERE[] = {
+    /* names of the sets in other systems */
+    {"training", "train"}, {"fit", "train"},  {"validation", "valid"}, {"val", "valid"},
+    {"dev", "valid"},      {"eval", "valid"}, {"testing", "test"},     {"holdout", "test"},
 };
 
 static bool is_set(const char *name)
@@ -344,12 +348,14 @@ static void check_sets(Elaborator *e, const Tree *block)
             continue;
         const char *near = similar_set(locals, name);
         if (near[0] || !map_get(locals, "train"))
-            error_tree(e, maker(block, name), "'%s' is used nowhere: the sets of a program are train, valid and test%s", name, near);
+            error_tree(e, maker(block, name), "'%s' is used nowhere: the sets of a program are train, valid and test%s", name,
+                       near);
     }
     for (int k = 0; k < COUNT(SETS) && !any; k++)
         any = maker(block, SETS[k]); /* a branch that is not taken may assign it */
     if (!any)
-        error_tree(e, e->data_tree, "the data block has no set: write train = ..., and valid or test = ... if there are such data");
+        error_tree(e, e->data_tree,
+                   "the data block has no set: write train = ..., and valid or test = ... if there are such data");
 }
 
 void run_data(Elaborator *e)
@@ -370,7 +376,8 @@ void run_data(Elaborator *e)
             continue;
         const Tree *made = maker(block, SETS[k]);
         if (v->kind == VALUE_SOURCE && v->samples->decoded)
-            error_tree(e, made, "'%s' must be a source of data; decode(...) is for a column: %s", SETS[k], find_row("decode")->usage);
+            error_tree(e, made, "'%s' must be a source of data; decode(...) is for a column: %s", SETS[k],
+                       find_row("decode")->usage);
         if (v->kind != VALUE_SOURCE)
             error_tree(e, made, "'%s' must be a source of data such as idx(...), not %s", SETS[k], value_describe(v));
         if (v->samples->later) {

@@ -5,12 +5,12 @@
 #include "dsl/elaborate.h"
 
 typedef enum ArgumentKind {
-    ARGUMENT_FILE,    /* a path, not empty */
+    ARGUMENT_FILE, /* a path, not empty */
     ARGUMENT_TEXT,
     ARGUMENT_CHARACTER, /* a string of one character */
-    ARGUMENT_TEXTS,   /* a string or a list of strings */
-    ARGUMENT_COUNT,   /* a whole number above 0 */
-    ARGUMENT_SHARE,   /* a number from 0 to 1 */
+    ARGUMENT_TEXTS,     /* a string or a list of strings */
+    ARGUMENT_COUNT,     /* a whole number above 0 */
+    ARGUMENT_SHARE,     /* a number from 0 to 1 */
     ARGUMENT_NUMBER,
     ARGUMENT_SIZE,    /* size of a picture: number of pixels of both sides, or [height, width] */
     ARGUMENT_RANGE,   /* two numbers above 0 in ascending order */
@@ -29,11 +29,12 @@ typedef struct Parameter {
 
 enum { MOST_PARAMETERS = 12 };
 typedef enum ColumnsKind {
-    COLUMNS_FIXED,    /* the reader provides the columns in `columns` */
-    COLUMNS_PATHS,    /* arguments name the columns: NAME = "file" */
-    COLUMNS_OF_TABLE, /* arguments name them: NAME = "column", [...] or decode(...); other inputs read the column of their name */
-    COLUMNS_PAIRED,   /* a stage that provides left, right and same */
-    COLUMNS_KEPT,     /* a stage that keeps the columns */
+    COLUMNS_FIXED, /* the reader provides the columns in `columns` */
+    COLUMNS_PATHS, /* arguments name the columns: NAME = "file" */
+    /* arguments name them: NAME = "column", [...] or decode(...); other inputs read the column of their name */
+    COLUMNS_OF_TABLE,
+    COLUMNS_PAIRED, /* a stage that provides left, right and same */
+    COLUMNS_KEPT,   /* a stage that keeps the columns */
 } ColumnsKind;
 /* A reader or stage. The first `needed` parameters are required. The first `positions` parameters may be given by position. */
 typedef struct DataRow {
@@ -41,7 +42,7 @@ typedef struct DataRow {
     bool stage, later;
     ColumnsKind kind;
     const char *columns, *usage;
-    bool windows;        /* reads windows of a sequence, as long as the inputs */
+    bool windows; /* reads windows of a sequence, as long as the inputs */
     int needed, positions;
     Parameter parameters[MOST_PARAMETERS];
 } DataRow;

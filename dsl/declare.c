@@ -169,7 +169,9 @@ void run_update(Elaborator *e, const Tree *t)
         error_tree(e, t, "'%s' is a weight: the optimizer sets it; 'update' is for states", t->text);
     const Place *at = place_of(e, t->first), *other = map_get(&e->frame->updated, v->name);
     if (other)
-        error_tree(e, t, "the state '%s' is updated twice in one call (the other time: line %d); one 'update' says what it becomes", t->text, users_line(other));
+        error_tree(e, t,
+                   "the state '%s' is updated twice in one call (the other time: line %d); one 'update' says what it becomes",
+                   t->text, users_line(other));
     map_set(&e->frame->updated, v->name, (void *)(uintptr_t)at);
     add_update(e, index, node_of(e, at, eval(e, t->first), "what a state becomes"), at);
 }
@@ -211,7 +213,10 @@ static const char *result_name(Elaborator *e, const Tree *t)
     const Place *other = map_get(&e->result_names, key);
     if (other)
         error_tree(e, t, "two %s are called '%s' (the other one: line %d); name one of them: %s NAME = ...",
-                   t->kind == TREE_LOSS ? "losses" : t->kind == TREE_METRIC ? "metrics" : "outputs", name, users_line(other), kind);
+                   t->kind == TREE_LOSS     ? "losses"
+                   : t->kind == TREE_METRIC ? "metrics"
+                                            : "outputs",
+                   name, users_line(other), kind);
     map_set(&e->result_names, key, (void *)(uintptr_t)place_of(e, t));
     return name;
 }

@@ -9,13 +9,18 @@
 #include <errno.h>
 #include <string.h>
 
-static const struct { const char *file, *title; } FILES[] = {
-    {"core.net", "Helpers"}, {"init.net", "Initialisers"}, {"layers.net", "Layers"}, {"losses.net", "Losses"},
-    {"optim.net", "Optimizers"},
+static const struct {
+    const char *file, *title;
+} FILES[] = {
+    {"core.net", "Helpers"},  {"init.net", "Initialisers"}, {"layers.net", "Layers"},
+    {"losses.net", "Losses"}, {"optim.net", "Optimizers"},
 };
 
-static const char WORDS_GROUP[] = "Statements", TYPES_GROUP[] = "Types", NAMES_GROUP[] = "Names known everywhere", FIELDS_GROUP[] = "Fields of a tensor", SETTINGS_GROUP[] = "Settings of train";
-static const struct { const char *group, *name, *signature, *about; } TEXTS[] = {
+static const char WORDS_GROUP[] = "Statements", TYPES_GROUP[] = "Types", NAMES_GROUP[] = "Names known everywhere",
+                  FIELDS_GROUP[] = "Fields of a tensor", SETTINGS_GROUP[] = "Settings of train";
+static const struct {
+    const char *group, *name, *signature, *about;
+} TEXTS[] = {
     {WORDS_GROUP, "import", "import \"file.net\"", "layers and params of another file, by a path relative to this one"},
     {WORDS_GROUP, "param", "param name = value", "a number, string or list of compile time, which --set name=value replaces"},
     {WORDS_GROUP, "layer", "layer name(x: [h, w, c], width, stride = 1) { ... }",
@@ -31,7 +36,8 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {WORDS_GROUP, "weight", "weight name: f32[out, in] = he()", "a trained tensor and its initialiser"},
     {WORDS_GROUP, "state", "state name: f32[c] = 0", "a tensor that is kept and saved, not trained; `update` sets it"},
     {WORDS_GROUP, "update", "update name = value", "sets a state after the step, in training only"},
-    {WORDS_GROUP, "loss", "loss [name =] value", "its mean over the samples of the global batch is minimised; several add up; a model without one only predicts"},
+    {WORDS_GROUP, "loss", "loss [name =] value",
+     "its mean over the samples of the global batch is minimised; several add up; a model without one only predicts"},
     {WORDS_GROUP, "metric", "metric [name =] value",
      "its mean over the samples of a report is printed and logged; what is no mean uses total(x)"},
     {WORDS_GROUP, "output", "output [name =] value", "a column of what `predict` writes"},
@@ -80,7 +86,8 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {SETTINGS_GROUP, "decay", "decay = 0", "weight decay, as the optimizer understands it; also in rules and at run time"},
     {SETTINGS_GROUP, "optimizer", "optimizer = sgd()",
      "a layer f(w, g, lr, decay, ...) that returns the new weight; lr and decay are given by the settings"},
-    {SETTINGS_GROUP, "precision", "precision = f32", "f32; bf16 or f16 for what is kept between operations (f16: with a loss scale, found as it goes); tf32: GPUs may round the operands of products; f64 for checking"},
+    {SETTINGS_GROUP, "precision", "precision = f32",
+     "f32; bf16 or f16 for what is kept between operations (f16: with a loss scale, found as it goes); tf32: GPUs may round the operands of products; f64 for checking"},
     {SETTINGS_GROUP, "accumulate", "accumulate = 1", "micro-batches of a step; \"auto\": the fewest that fit into memory"},
     {SETTINGS_GROUP, "clip", "clip = none",
      "limit of the gradient: 1.0 by its global norm, by_norm(1.0) for each weight, by_value(0.5) for each element"},
@@ -97,13 +104,17 @@ static const struct { const char *group, *name, *signature, *about; } TEXTS[] = 
     {SETTINGS_GROUP, "best", "best = lowest(\"loss\")",
      "which weights are kept as the best: highest(\"metric\") or lowest(\"metric\"); of equal values the first"},
     {SETTINGS_GROUP, "on_nan", "on_nan = \"stop\"", "what happens when the loss is no number"},
-    {SETTINGS_GROUP, "observe", "observe = \"metrics\"", "what is known of every step: \"metrics\" in its record of --log, \"gradients\": their norm there, and each in --histograms; \"all\": both"},
+    {SETTINGS_GROUP, "observe", "observe = \"metrics\"",
+     "what is known of every step: \"metrics\" in its record of --log, \"gradients\": their norm there, and each in --histograms; \"all\": both"},
     {SETTINGS_GROUP, "memory", "memory = 10GiB", "limit for a device"},
-    {SETTINGS_GROUP, "recompute", "recompute = \"auto\"", "what does not fit into memory is computed again in the backward pass; none: all is kept"},
+    {SETTINGS_GROUP, "recompute", "recompute = \"auto\"",
+     "what does not fit into memory is computed again in the backward pass; none: all is kept"},
     {SETTINGS_GROUP, "workers", "workers = 4", "threads that read data"},
     {SETTINGS_GROUP, "exact", "exact = true", "no rounding that depends on the number of devices"},
 };
-static const struct { const char *name, *about; } FUNCTIONS[] = {
+static const struct {
+    const char *name, *about;
+} FUNCTIONS[] = {
     {"len", "how many elements a list has"},
     {"range", "[start, start + step, ...], up to but without the end; range(n): 0 to n - 1"},
     {"enumerate", "[[0, first], [1, second], ...]"},
@@ -151,7 +162,8 @@ static const char *comment_of(const Tokens *t, int word, int brace, int end)
     int first = word;
     for (; first > 0; first--) {
         const Token *above = &t->list[first - 1];
-        if (above->kind != TOKEN_COMMENT || !is_on_own_line(t, first - 1) || begins_section(above) || above->line + 1 != t->list[first].line)
+        if (above->kind != TOKEN_COMMENT || !is_on_own_line(t, first - 1) || begins_section(above) ||
+            above->line + 1 != t->list[first].line)
             break;
     }
     for (int i = first; i < word; i++)
@@ -206,8 +218,12 @@ void layer_entries(const Source *s, const char *group, Entries *out)
         int end = closing(&t, brace, '{', '}');
         Text signature = {0};
         format_line(&t, name, parenthesis, &signature);
-        Entry e = {.group = group, .name = l->text, .signature = plain_text(text_of(&signature), false),
-                   .about = plain_text(comment_of(&t, word, brace, end), false), .file = s->file, .line = t.list[word].line,
+        Entry e = {.group = group,
+                   .name = l->text,
+                   .signature = plain_text(text_of(&signature), false),
+                   .about = plain_text(comment_of(&t, word, brace, end), false),
+                   .file = s->file,
+                   .line = t.list[word].line,
                    .text = plain_text(lines_of(s, t.list[word].line, t.list[end].line), true),
                    .lines = t.list[end].line - t.list[word].line + 1};
         APPEND(out->list, out->count, e);

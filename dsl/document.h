@@ -6,14 +6,17 @@
 #include "compiler/base/base.h"
 
 typedef struct Entry {
-    const char *group;      /* "Activations" */
+    const char *group;                    /* "Activations" */
     const char *name, *signature, *about; /* about: "" without a text; each paragraph ends with '\n' */
-    const char *file;       /* file that declares a layer; NULL for all other names */
+    const char *file;                     /* file that declares a layer; NULL for all other names */
     int line;
-    const char *text;       /* a layer's whole text; NULL for all other names */
+    const char *text; /* a layer's whole text; NULL for all other names */
     int lines;
 } Entry;
-typedef struct Entries { Entry *list; int count; } Entries;
+typedef struct Entries {
+    Entry *list;
+    int count;
+} Entries;
 
 static inline void add_entry(Entries *out, const char *group, const char *name, const char *signature, const char *about)
 {

@@ -4,28 +4,37 @@
 
 #include <string.h>
 
-static const struct { const char *name, *about; } ROWS[] = {
+static const struct {
+    const char *name, *about;
+} ROWS[] = {
     {"idx", "IDX files, as those of MNIST: x = \"file\" is what the input x takes. The first axis counts the samples."},
-    {"npy", "NumPy's .npy, or of an .npz file the array that is called like the column: x = \"file\" is what the input x takes. The first "
-            "axis counts the samples."},
-    {"csv", "A table (RFC 4180) with a line of titles: x = \"column\" or x = [\"column\", ...] is what the input x takes; any other input "
-            "takes the column of its name. An input class(n) takes words or numbers, all others take numbers. image = decode(\"path\") reads "
-            "the pictures that a column names."},
-    {"images", "Pictures in a folder for each class, folder/CLASS/.../NAME.jpg (.jpeg, .png); folders in byte order are the classes. They "
-               "have as many channels as the input (1, 3 or 4); stages such as resize and center_crop bring them to its size."},
-    {"cifar", "The binary files of CIFAR-10 and CIFAR-100: data_batch_1.bin ... or train.bin in a folder; a path that ends in .bin is one "
-              "file."},
-    {"tokens", "A file of whole numbers, little-endian, without a header, in windows as long as the input: token, and next, the same one "
-               "place further on."},
-    {"characters", "A text (UTF-8) in windows of characters, as long as the input: token, and next, the same one place further on. "
-                   "Characters are numbered in order of their code points; the table is saved with the weights, and ./PROGRAM generate "
-                   "writes with it."},
+    {"npy",
+     "NumPy's .npy, or of an .npz file the array that is called like the column: x = \"file\" is what the input x takes. The first "
+     "axis counts the samples."},
+    {"csv",
+     "A table (RFC 4180) with a line of titles: x = \"column\" or x = [\"column\", ...] is what the input x takes; any other input "
+     "takes the column of its name. An input class(n) takes words or numbers, all others take numbers. image = decode(\"path\") reads "
+     "the pictures that a column names."},
+    {"images",
+     "Pictures in a folder for each class, folder/CLASS/.../NAME.jpg (.jpeg, .png); folders in byte order are the classes. They "
+     "have as many channels as the input (1, 3 or 4); stages such as resize and center_crop bring them to its size."},
+    {"cifar",
+     "The binary files of CIFAR-10 and CIFAR-100: data_batch_1.bin ... or train.bin in a folder; a path that ends in .bin is one "
+     "file."},
+    {"tokens",
+     "A file of whole numbers, little-endian, without a header, in windows as long as the input: token, and next, the same one "
+     "place further on."},
+    {"characters",
+     "A text (UTF-8) in windows of characters, as long as the input: token, and next, the same one place further on. "
+     "Characters are numbered in order of their code points; the table is saved with the weights, and ./PROGRAM generate "
+     "writes with it."},
     {"text", "A text (UTF-8) in windows of tokens of a vocabulary, made when the run begins: token, and next, the same one "
              "place further on."},
     {"tar", "Samples in tar files, shards of a large set."},
     {"mix", "Samples of several sets."},
-    {"part", "The samples whose hash is in [from, to) of 0 to 1: part(0, 0.8) and part(0.8, 1) are complements, the same in every run. Of "
-             "windows of a text: those in this stretch of it."},
+    {"part",
+     "The samples whose hash is in [from, to) of 0 to 1: part(0, 0.8) and part(0.8, 1) are complements, the same in every run. Of "
+     "windows of a text: those in this stretch of it."},
     {"pairs", "Of the columns label and one other, x: left and right, two samples of x, and same, whether their labels are."},
     {"resize", "The shorter side becomes so many pixels, as in torchvision, antialiased; of classes the nearest."},
     {"center_crop", "The middle; a smaller picture gets borders of 0."},
@@ -36,27 +45,34 @@ static const struct { const char *name, *about; } ROWS[] = {
     {"decode", "Pictures whose paths are in a column of a csv, relative to the table's folder."},
 };
 /* An entry for one reader or stage precedes the entry for all others. */
-static const struct { const char *name, *row, *about; } OPTIONS[] = {
+static const struct {
+    const char *name, *row, *about;
+} OPTIONS[] = {
     {"file", NULL, "its path, relative to --data; x.gz is found where x is asked for"},
     {"folder", NULL, "its path, relative to --data"},
     {"names", NULL, "[\"age\", \"income\"]: the columns, of a table without a line of titles"},
     {"header", NULL, "true, false: whether the first line has titles (true, unless names are given)"},
-    {"missing", NULL, "\"?\" or [\"?\", \"NA\"]: what means a missing value, beside the empty field. A missing number is NaN "
-                      "(where(x == x, x, 0)), a missing word the class `other` of class(n, other = 0)"},
+    {"missing", NULL,
+     "\"?\" or [\"?\", \"NA\"]: what means a missing value, beside the empty field. A missing number is NaN "
+     "(where(x == x, x, 0)), a missing word the class `other` of class(n, other = 0)"},
     {"strip", NULL, "\" .\": characters that are taken from both ends of a field that is not quoted"},
     {"delimiter", NULL, "\";\", or another character between the fields (\",\")"},
     {"on_bad", "csv", "\"stop\" (default), \"skip\": lines that cannot be read are left out, and counted"},
-    {"on_bad", NULL, "\"stop\" (default), \"skip\": pictures that cannot be read are left out, and counted; all are decoded once when the "
-                     "run begins"},
+    {"on_bad", NULL,
+     "\"stop\" (default), \"skip\": pictures that cannot be read are left out, and counted; all are decoded once when the "
+     "run begins"},
     {"cache", "images", "\"ram\": pictures are kept as they were decoded"},
     {"cache", NULL, "\"ram\": files are read when the run begins; else plain ones are mapped, and may be larger than memory"},
-    {"shuffle", NULL, "of the set that trains: true (default), a new order in every epoch; false, as they are stored; 10000samples, random blocks "
-                      "of so many neighbours, which a disk prefers"},
+    {"shuffle", NULL,
+     "of the set that trains: true (default), a new order in every epoch; false, as they are stored; 10000samples, random blocks "
+     "of so many neighbours, which a disk prefers"},
     {"stride", NULL, "places from one window to the next (default: its length, so that none overlap)"},
     {"type", NULL, "u8, u16 (default), u32, i32, i64"},
-    {"vocabulary", "tokens", "a folder with the tokenizer that the tokens are of, for ./PROGRAM generate and export: tokenizer.json, or "
-                             "vocab.json and merges.txt"},
-    {"vocabulary", NULL, "a folder with tokenizer.json of Hugging Face, encoder.json and vocab.bpe of GPT-2, or vocab.json and merges.txt"},
+    {"vocabulary", "tokens",
+     "a folder with the tokenizer that the tokens are of, for ./PROGRAM generate and export: tokenizer.json, or "
+     "vocab.json and merges.txt"},
+    {"vocabulary", NULL,
+     "a folder with tokenizer.json of Hugging Face, encoder.json and vocab.bpe of GPT-2, or vocab.json and merges.txt"},
     {"from", NULL, "a share, 0 to 1"},
     {"to", NULL, "a share, 0 to 1"},
     {"same", NULL, "how often the labels of a pair are the same (0.5)"},

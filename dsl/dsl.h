@@ -22,13 +22,14 @@
 #include "dsl/tree.h"
 
 /* ---- elaborate.c */
-typedef struct Settings { /* the command line's options */
+typedef struct Settings {                    /* the command line's options */
     const char *const *keys, *const *values; /* --set KEY=VALUE */
     int count;
     const char *model; /* --model NAME; NULL if the file has only one */
     LintSet silenced;  /* -Wno-NAME */
-    void (*report_value)(const Tree *, const char *value); /* called with the value that each name of the user's text gets; may be NULL */
-    bool part;         /* a file without a model is accepted: others import it */
+    /* called with the value that each name of the user's text gets; may be NULL */
+    void (*report_value)(const Tree *, const char *value);
+    bool part; /* a file without a model is accepted: others import it */
 } Settings;
 Model *elaborate(const Tree *file, const Settings *); /* exits with 1 after errors; NULL: a file without a model */
 #endif

@@ -77,7 +77,11 @@ static void check_loss(Elaborator *e)
 
 /* ---- accumulate > 1: losses must not depend on a sum over the whole batch, unless it depends only on inputs and states */
 
-typedef struct Reachable { bool **seen; const Graph **graphs; int graph_count; } Reachable;
+typedef struct Reachable {
+    bool **seen;
+    const Graph **graphs;
+    int graph_count;
+} Reachable;
 
 static bool *seen_of(Reachable *r, const Graph *g)
 {
@@ -174,8 +178,9 @@ static void check_batch_sums(Elaborator *e)
                 continue;
             e->model->one_batch = true;
             if (asked)
-                error_at(s->at, "a sum over the whole batch with accumulate = %" PRId64 ": the other micro-batches do not "
-                                "exist yet; sum over groups of N samples (stats = N, group = N)",
+                error_at(s->at,
+                         "a sum over the whole batch with accumulate = %" PRId64 ": the other micro-batches do not "
+                         "exist yet; sum over groups of N samples (stats = N, group = N)",
                          e->model->accumulate);
         }
     }

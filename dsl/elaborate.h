@@ -16,12 +16,12 @@ typedef struct Frame Frame;
 typedef struct Instance Instance;
 typedef struct Elaborator Elaborator;
 typedef struct ScanBody ScanBody; /* loop.c: the scan body that is being run */
-typedef struct Samples Samples; /* data.c: a reader, its columns and stages */
+typedef struct Samples Samples;   /* data.c: a reader, its columns and stages */
 
 /* ---- values */
 typedef enum ValueKind {
-    VALUE_NUMBER,   /* i if `whole` is set, else d */
-    VALUE_BOOL,     /* i */
+    VALUE_NUMBER, /* i if `whole` is set, else d */
+    VALUE_BOOL,   /* i */
     VALUE_NONE,
     VALUE_STRING,   /* text */
     VALUE_LIST,     /* items */
@@ -52,7 +52,7 @@ enum { LONGEST_LIST = 1000000 };
 void values_use_memory(Memory *);
 Value *value_new(void);
 Value *value_whole(int64_t);
-Value *value_number(double);         /* whole if the number is an integer that fits */
+Value *value_number(double); /* whole if the number is an integer that fits */
 Value *value_double(double);
 Value *value_bool(bool);
 Value *value_none(void);
@@ -63,12 +63,12 @@ Value *value_tensor(Node *);
 Value *value_of_shape(const Shape *);
 Value *value_type(Dtype);
 Value *value_layer(Layer *);
-double number_of(const Value *);     /* expects a VALUE_NUMBER */
+double number_of(const Value *);                   /* expects a VALUE_NUMBER */
 double exact_number(const Place *, const Value *); /* takes a VALUE_NUMBER or VALUE_BOOL; an error if no double represents it */
-bool has_tensor(const Value *);      /* true if the value or a list below it has a tensor */
-const char *value_describe(const Value *); /* for messages: "the number 3", "a list", "a tensor [3, 4]" */
-const char *value_print(const Value *);    /* text for strings and messages: 3, 0.5, abc, [1, 2] */
-Value *first_of(Value *);            /* the first of several results, else the value itself */
+bool has_tensor(const Value *);                    /* true if the value or a list below it has a tensor */
+const char *value_describe(const Value *);         /* for messages: "the number 3", "a list", "a tensor [3, 4]" */
+const char *value_print(const Value *);            /* text for strings and messages: 3, 0.5, abc, [1, 2] */
+Value *first_of(Value *);                          /* the first of several results, else the value itself */
 
 /* Computes on numbers, strings, lists and quantities. Returns NULL if an operand is a tensor or no rule applies. */
 Value *compute_binary(Elaborator *, const Place *, const char *op, Value *a, Value *b);
@@ -82,25 +82,36 @@ typedef enum LayerKind {
     LAYER_SHARED,   /* a layer bound to one instance */
     LAYER_READER,   /* a reader or stage of the data block */
 } LayerKind;
-typedef struct Argument { const char *name; Value *value; const Place *at; } Argument;
-typedef struct Arguments { Argument *list; int count; } Arguments;
-typedef struct Step { Layer *layer; Arguments arguments; const Place *at; } Step;
+typedef struct Argument {
+    const char *name;
+    Value *value;
+    const Place *at;
+} Argument;
+typedef struct Arguments {
+    Argument *list;
+    int count;
+} Arguments;
+typedef struct Step {
+    Layer *layer;
+    Arguments arguments;
+    const Place *at;
+} Step;
 typedef struct Builtin Builtin;
 struct Layer {
     LayerKind kind;
     const char *name;
-    const Tree *tree;       /* TEXT: the layer; NULL for a layer of the library that is not parsed yet */
-    const Source *source;   /* the part of the library file that declares the layer */
+    const Tree *tree;     /* TEXT: the layer; NULL for a layer of the library that is not parsed yet */
+    const Source *source; /* the part of the library file that declares the layer */
     const Builtin *builtin;
-    Dtype dtype;            /* TYPE: the type to cast to */
-    Step *steps;            /* PIPELINE */
+    Dtype dtype; /* TYPE: the type to cast to */
+    Step *steps; /* PIPELINE */
     int step_count;
-    Layer *inner;           /* SHARED */
+    Layer *inner; /* SHARED */
     Instance *instance;
     Value *(*read)(Elaborator *, const Layer *, const Place *, Arguments, Value *piped); /* READER */
 };
 
-Value *value_step(Step);             /* a pipeline of one step */
+Value *value_step(Step); /* a pipeline of one step */
 
 enum { BUILTIN_PARAMETERS = 16 }; /* at most */
 /* The parameters are a text such as "x, axes = none, keep = false". `run` gets one Value for each. */
@@ -113,95 +124,137 @@ const Builtin *elementwise_primitives(void);       /* elementwise.c; the last ro
 
 /* ---- instances: they name the weights */
 struct Instance {
-    const char *path;        /* such as "layer1.0.conv1"; "" for the model */
+    const char *path; /* such as "layer1.0.conv1"; "" for the model */
     const Place *at;
-    Instance *names;         /* the instance whose path and numbers are used: itself, or an outer one if name = none */
-    Map children;            /* place of a call -> Instance */
-    Map numbers;             /* layer -> (intptr) number of calls; used if `names` is the instance itself */
-    Map variables;           /* declared name and loop iterations -> (intptr) 1 + index of the model's variable */
-    int row;                 /* in the layer table; -1 if it has no row */
-    bool owns;               /* declares a weight or state itself */
-    bool shown;              /* called in the model's own text: has a row even without weights */
+    Instance *names; /* the instance whose path and numbers are used: itself, or an outer one if name = none */
+    Map children;    /* place of a call -> Instance */
+    Map numbers;     /* layer -> (intptr) number of calls; used if `names` is the instance itself */
+    Map variables;   /* declared name and loop iterations -> (intptr) 1 + index of the model's variable */
+    int row;         /* in the layer table; -1 if it has no row */
+    bool owns;       /* declares a weight or state itself */
+    bool shown;      /* called in the model's own text: has a row even without weights */
 };
 
 /* ---- frames */
 typedef enum FrameKind { FRAME_LAYER, FRAME_MODEL, FRAME_DATA, FRAME_TRAIN, FRAME_RULE, FRAME_PARAM } FrameKind;
 struct Frame {
     FrameKind kind;
-    const Tree *block;       /* the statements */
-    bool broken;             /* a statement has failed: a missing name may be one that it would have made */
-    const Layer *layer;      /* only FRAME_LAYER */
-    const Place *call;       /* where the layer is called */
-    bool library;            /* the text belongs to the library */
+    const Tree *block;  /* the statements */
+    bool broken;        /* a statement has failed: a missing name may be one that it would have made */
+    const Layer *layer; /* only FRAME_LAYER */
+    const Place *call;  /* where the layer is called */
+    bool library;       /* the text belongs to the library */
     bool training;
-    Map locals;              /* name -> Value */
-    Map declared;            /* name declared by weight, state or input -> Tree */
-    Map updated;             /* full name of a state -> Place of its `update` */
+    Map locals;   /* name -> Value */
+    Map declared; /* name declared by weight, state or input -> Tree */
+    Map updated;  /* full name of a state -> Place of its `update` */
     Instance *instance;
-    const char *loops;       /* the iteration of each enclosing for, such as ".0.3"; "" outside of loops */
+    const char *loops;                          /* the iteration of each enclosing for, such as ".0.3"; "" outside of loops */
     void (*assign)(Elaborator *, const Tree *); /* executes NAME = value; NULL sets a local name */
-    int scans;               /* number of enclosing scan bodies */
+    int scans;                                  /* number of enclosing scan bodies */
     bool returned;
-    Value *result;           /* valid if `returned` is set */
-    Frame *outer;            /* the train block of a FRAME_RULE; else NULL */
+    Value *result; /* valid if `returned` is set */
+    Frame *outer;  /* the train block of a FRAME_RULE; else NULL */
 };
 
-typedef struct Param { const char *name; const Tree *tree; const char *set; Value *value; int state; } Param;
-typedef struct Deferred { int variable; Node *value; const Place *at; } Deferred; /* an `update` inside a body */
-typedef struct Staged { Role role; const char *name; int variable; Value *value; const Place *at; } Staged;
+typedef struct Param {
+    const char *name;
+    const Tree *tree;
+    const char *set;
+    Value *value;
+    int state;
+} Param;
+typedef struct Deferred {
+    int variable;
+    Node *value;
+    const Place *at;
+} Deferred; /* an `update` inside a body */
+typedef struct Staged {
+    Role role;
+    const char *name;
+    int variable;
+    Value *value;
+    const Place *at;
+} Staged;
 typedef struct Staging Staging;
-struct Staging { Staged *list; int count; const Staging *outer; }; /* results and updates in a scan's body */
-typedef struct BatchSum { Node *node; const Place *at; } BatchSum;
+struct Staging {
+    Staged *list;
+    int count;
+    const Staging *outer;
+}; /* results and updates in a scan's body */
+typedef struct BatchSum {
+    Node *node;
+    const Place *at;
+} BatchSum;
 typedef struct Rule {
     const Tree *tree;
-    Node *lr, *decay;        /* NULL if the rule does not set it */
+    Node *lr, *decay; /* NULL if the rule does not set it */
     const Place *decay_at;
     const Value *optimizer;
-    int clip;                /* 1 + index in model->clips; 0 if not set */
-    int frozen;              /* -1 if not set */
-    const char *init;        /* path; valid if init_at is not NULL */
+    int clip;         /* 1 + index in model->clips; 0 if not set */
+    int frozen;       /* -1 if not set */
+    const char *init; /* path; valid if init_at is not NULL */
     const Place *init_at;
-    const char *rules;       /* rules for the names in the file; NULL if not set */
-    bool *matched;           /* for each pattern: it has matched a weight */
+    const char *rules; /* rules for the names in the file; NULL if not set */
+    bool *matched;     /* for each pattern: it has matched a weight */
 } Rule;
-typedef struct FlatDense { const char *path, *shape; const Place *at; } FlatDense; /* dense layer of flattened pictures */
-typedef struct Act { const Node *node; const char *name; } Act; /* a result of softmax or sigmoid */
-typedef struct TrainSetting { const char *name; Value *value; const Place *at; const Tree *tree; } TrainSetting; /* tree: its text, or NULL */
+typedef struct FlatDense {
+    const char *path, *shape;
+    const Place *at;
+} FlatDense; /* dense layer of flattened pictures */
+typedef struct Act {
+    const Node *node;
+    const char *name;
+} Act; /* a result of softmax or sigmoid */
+/* tree: its text, or NULL */
+typedef struct TrainSetting {
+    const char *name;
+    Value *value;
+    const Place *at;
+    const Tree *tree;
+} TrainSetting;
 /* A statement that a table executes instead of the core. `frames` is a set of 1 << FrameKind; `where` describes it. */
-typedef struct Statement { TreeKind kind; unsigned frames; const char *where; void (*run)(Elaborator *, const Tree *); } Statement;
-typedef struct LibraryFile { const char *name, *text; } LibraryFile;
+typedef struct Statement {
+    TreeKind kind;
+    unsigned frames;
+    const char *where;
+    void (*run)(Elaborator *, const Tree *);
+} Statement;
+typedef struct LibraryFile {
+    const char *name, *text;
+} LibraryFile;
 extern const LibraryFile LIBRARY_FILES[]; /* generated by embed.sh; the last row is NULL */
 
 struct Elaborator {
     Model *model;
-    Memory *brief;           /* arena of frames and arguments, freed when the model is complete */
+    Memory *brief; /* arena of frames and arguments, freed when the model is complete */
     const Settings *settings;
     const Statement *statements; /* the last row has no `run` */
-    bool *set_used;          /* for each --set: its key was used */
-    Map params;              /* name -> Param */
-    Map layers, library;     /* name -> Layer */
-    Map builtins;            /* name -> Layer */
-    Map readers;             /* name -> Layer */
-    bool broken;             /* an item or import has failed: a missing layer or param may be one of it */
+    bool *set_used;              /* for each --set: its key was used */
+    Map params;                  /* name -> Param */
+    Map layers, library;         /* name -> Layer */
+    Map builtins;                /* name -> Layer */
+    Map readers;                 /* name -> Layer */
+    bool broken;                 /* an item or import has failed: a missing layer or param may be one of it */
     const Tree *model_tree, *data_tree, *train_tree;
 
-    Graph *graph;            /* gets new nodes: the pass's graph, a body in it, or init */
-    Graph *top;              /* the graph of the pass */
-    ScanBody *scan;          /* the innermost scan whose body is being run, or NULL */
-    Staging *staging;        /* results of that body, or NULL */
-    bool training_pass;      /* the first pass, which creates names */
-    bool in_model;           /* the model block is being run */
-    bool in_init;            /* an initializer is being run */
-    bool in_optimizer;       /* an optimizer's layer is being run for variable `owner` */
+    Graph *graph;       /* gets new nodes: the pass's graph, a body in it, or init */
+    Graph *top;         /* the graph of the pass */
+    ScanBody *scan;     /* the innermost scan whose body is being run, or NULL */
+    Staging *staging;   /* results of that body, or NULL */
+    bool training_pass; /* the first pass, which creates names */
+    bool in_model;      /* the model block is being run */
+    bool in_init;       /* an initializer is being run */
+    bool in_optimizer;  /* an optimizer's layer is being run for variable `owner` */
     int owner;
-    bool quiet;              /* no warnings: the train block's trial run */
-    Map warned;              /* reported warnings, with their places; each is reported once */
-    Act *acts;               /* results of softmax or sigmoid in the current pass */
+    bool quiet; /* no warnings: the train block's trial run */
+    Map warned; /* reported warnings, with their places; each is reported once */
+    Act *acts;  /* results of softmax or sigmoid in the current pass */
     int act_count;
-    FlatDense *flat_denses;  /* dense layers of flattened pictures, in the training pass */
+    FlatDense *flat_denses; /* dense layers of flattened pictures, in the training pass */
     int flat_dense_count;
-    const char *data_later;  /* set if the current reader or stage needs something that is not implemented yet; else NULL */
-    bool valid_later;        /* the data set `valid` needs something that is not implemented yet */
+    const char *data_later; /* set if the current reader or stage needs something that is not implemented yet; else NULL */
+    bool valid_later;       /* the data set `valid` needs something that is not implemented yet */
     Frame *frame;
     int calls, depth;        /* nesting of layer calls and of eval */
     int steps;               /* iterations of all `for`, in all passes */
@@ -211,28 +264,28 @@ struct Elaborator {
     int statement;           /* nonzero inside a loss, metric or output statement: calls get no rows in the layer table */
 
     Instance *root;
-    Map variable_names;      /* name -> Place; checks that names are unique */
-    Map random_paths;        /* path -> (intptr) uses in the current pass */
-    const char *init_name;   /* the variable whose initializer is being run */
-    Map result_names;        /* "loss name" -> Place in the current pass; also counts results in loops */
-    Map updates;             /* variable -> index of its ROLE_UPDATE among the results of train */
-    Deferred *deferred;      /* updates of the body that is being built */
+    Map variable_names;    /* name -> Place; checks that names are unique */
+    Map random_paths;      /* path -> (intptr) uses in the current pass */
+    const char *init_name; /* the variable whose initializer is being run */
+    Map result_names;      /* "loss name" -> Place in the current pass; also counts results in loops */
+    Map updates;           /* variable -> index of its ROLE_UPDATE among the results of train */
+    Deferred *deferred;    /* updates of the body that is being built */
     int deferred_count;
-    BatchSum *batch_sums;    /* sums over the whole batch, of the training pass */
+    BatchSum *batch_sums; /* sums over the whole batch, of the training pass */
     int batch_sum_count;
     bool has_total;
     struct RecordedCall *recorded_calls; /* calls of library layers in the user's text, of the evaluation pass (outline.c) */
     int recorded_call_count;
-    Instance **rows;         /* the instance of each row of the layer table */
+    Instance **rows; /* the instance of each row of the layer table */
 
-    Map train_settings;      /* name -> TrainSetting */
+    Map train_settings; /* name -> TrainSetting */
     Rule *rules;
     int rule_count;
-    Value *file_value;       /* value of the file(...) call in the current initializer, or NULL */
+    Value *file_value; /* value of the file(...) call in the current initializer, or NULL */
     const char *file_path;
-    int64_t batch;           /* 0 if it is not known yet */
-    double text_batch;       /* the file's batch if --set overrides it; else 0 */
-    bool scales_rate;        /* the train block calls scaled(), whose result depends on the batch */
+    int64_t batch;     /* 0 if it is not known yet */
+    double text_batch; /* the file's batch if --set overrides it; else 0 */
+    bool scales_rate;  /* the train block calls scaled(), whose result depends on the batch */
 };
 
 /* ---- The functions are listed from the bottom up: each file calls itself and those above it. Only the four files of the core,
@@ -240,31 +293,33 @@ struct Elaborator {
  * Elaborator.statements, Layer.builtin, Layer.read and Frame.assign. */
 
 /* ---- value.c: numbers as sizes */
-int64_t whole_of(const Place *, const Value *, const char *what);           /* an error unless it is a whole number */
+int64_t whole_of(const Place *, const Value *, const char *what); /* an error unless it is a whole number */
 Shape shape_from(const Place *, Value *const *dims, int count);
-Shape shape_from_value(const Place *, const Value *, const char *what);     /* expects a list of whole numbers */
+Shape shape_from_value(const Place *, const Value *, const char *what); /* expects a list of whole numbers */
 
 /* ---- tensor.c: values as nodes */
-Graph *graph_at(Elaborator *, const Place *); /* Returns the current graph and sets the place of the nodes that it makes next. */
+/* Returns the current graph and sets the place of the nodes that it makes next. */
+Graph *graph_at(Elaborator *, const Place *);
 Value *weighted_value(Elaborator *, const Place *, Node *value, Node *weight); /* broadcasts the weight to the value */
-Node *node_of(Elaborator *, const Place *, const Value *, const char *what); /* converts numbers, bools and lists to constants */
-Node *float_node(Elaborator *, Node *);                                       /* casts whole numbers and bools to f32 */
+/* converts numbers, bools and lists to constants */
+Node *node_of(Elaborator *, const Place *, const Value *, const char *what);
+Node *float_node(Elaborator *, Node *); /* casts whole numbers and bools to f32 */
 const Node *seen_through(const Node *); /* the tensor that the node is a view of, or the node itself */
-const Input *class_input(const Node *);      /* the class input that the node is a view of, or NULL */
-int64_t ignored_label(const Node *);         /* of class_input, or of the one that where(...) selects from; else NO_LABEL */
+const Input *class_input(const Node *); /* the class input that the node is a view of, or NULL */
+int64_t ignored_label(const Node *);    /* of class_input, or of the one that where(...) selects from; else NO_LABEL */
 Shape broadcast_shapes(const Place *, const Shape *a, const Shape *b, const char *what);
 Value *apply_unary(Elaborator *, const Place *, Op, const Value *);
 Value *apply_binary(Elaborator *, const Place *, Op, bool swap, bool negate, Value *a, Value *b, const char *shown);
 Value *matmul(Elaborator *, const Place *, Value *a, Value *b);
 Value *cast_value(Elaborator *, const Place *, Dtype, Value *);
-Node *select_valid_samples(Elaborator *, Node *);         /* where(valid, x, 0) */
+Node *select_valid_samples(Elaborator *, Node *); /* where(valid, x, 0) */
 
 /* ---- frame.c */
 Frame *push_frame(Elaborator *, FrameKind, const Tree *block);
 void pop_frame(Elaborator *, Frame *before);
 void set_local(Elaborator *, const char *name, Value *);
-void set_name(Elaborator *, const Tree *name, Value *);                  /* sets a local name that is in the text */
-void report_value(const Elaborator *, const Tree *at, const Value *);      /* calls Settings.note */
+void set_name(Elaborator *, const Tree *name, Value *);               /* sets a local name that is in the text */
+void report_value(const Elaborator *, const Tree *at, const Value *); /* calls Settings.note */
 Value *find_local(const Elaborator *, const char *name);
 Layer *find_layer(const Elaborator *, const char *name); /* of the user, library or builtins; or NULL */
 const char *call_key(const Elaborator *, const Tree *);
@@ -297,15 +352,15 @@ void warn_of_lost_weights(Elaborator *);
 void warn_of_channel_order(Elaborator *); /* checks the files of initial values that exist */
 
 /* ---- patterns.c */
-typedef struct Reached {     /* the combined rules for one weight */
-    Node *lr, *decay;        /* NULL if no rule sets it */
-    const Place *decay_at;   /* place of the rule that sets it, or NULL */
-    const Value *optimizer;  /* NULL if no rule sets it */
-    int clip;                /* see Variable.clip */
+typedef struct Reached {    /* the combined rules for one weight */
+    Node *lr, *decay;       /* NULL if no rule sets it */
+    const Place *decay_at;  /* place of the rule that sets it, or NULL */
+    const Value *optimizer; /* NULL if no rule sets it */
+    int clip;               /* see Variable.clip */
     bool frozen;
-    const Rule *init;        /* the rule that sets `init`, or NULL */
-    int below;               /* length of the name up to the end of what `pattern` matches */
-    const char *pattern;     /* the pattern of that rule */
+    const Rule *init;    /* the rule that sets `init`, or NULL */
+    int below;           /* length of the name up to the end of what `pattern` matches */
+    const char *pattern; /* the pattern of that rule */
 } Reached;
 Reached rules_of(Elaborator *, const char *name);
 bool is_frozen(const Elaborator *, const char *path); /* `path` is that of an instance */
@@ -319,9 +374,17 @@ bool depends_on_total(const Elaborator *, const Node *); /* true if the node dep
 void add_result(Elaborator *, Role, const char *name, const Value *, const Place *);
 
 /* ---- subscript.c */
-typedef enum SubKind { SUB_INDEX, SUB_SLICE, SUB_DOTS, SUB_NEW } SubKind;                        /* i, a:b:c, ..., none */
-typedef struct Sub { SubKind kind; Value *value, *end, *step; const Place *at; } Sub; /* value: the index or the start */
-typedef struct Subs { Sub *list; int count; const Place *at; } Subs;
+typedef enum SubKind { SUB_INDEX, SUB_SLICE, SUB_DOTS, SUB_NEW } SubKind; /* i, a:b:c, ..., none */
+typedef struct Sub {
+    SubKind kind;
+    Value *value, *end, *step;
+    const Place *at;
+} Sub; /* value: the index or the start */
+typedef struct Subs {
+    Sub *list;
+    int count;
+    const Place *at;
+} Subs;
 Value *subscript(Elaborator *, const Place *, Value *of, const Subs *);
 Value *field(Elaborator *, const Place *, Value *of, const char *name);
 Value *slice_axis(Elaborator *, const Place *, Node *, int axis, const Value *start, const Value *end, const Value *step);
@@ -335,19 +398,19 @@ void run_recovering(Elaborator *, const Tree *, void (*run)(Elaborator *, const 
 
 /* ---- the core: statement.c, expression.c, lookup.c, call.c */
 void run_block(Elaborator *, const Tree *block);
-Value *eval(Elaborator *, const Tree *);         /* one value */
-Value *eval_results(Elaborator *, const Tree *); /* may return VALUE_RESULTS */
+Value *eval(Elaborator *, const Tree *);                    /* one value */
+Value *eval_results(Elaborator *, const Tree *);            /* may return VALUE_RESULTS */
 Value *eval_applied(Elaborator *, const Tree *, Value *to); /* calls an initializer or optimizer with the argument `to` */
 bool eval_condition(Elaborator *, const Tree *, const char *what);
 Value *eval_binary(Elaborator *, const Place *, const char *op, Value *a, Value *b);
-Value *eval_word(Elaborator *, const Tree *);                  /* evaluates --set text, where an unknown word is a string */
-const char *take_set(Elaborator *, const char *key);           /* uses up --set KEY; NULL if it is not given */
-Value *find_name(Elaborator *, const char *name);              /* resolves any name; NULL if it is unknown */
-Value *eval_callee(Elaborator *, const Tree *);                /* evaluates what stands before '(' or after |> */
+Value *eval_word(Elaborator *, const Tree *);        /* evaluates --set text, where an unknown word is a string */
+const char *take_set(Elaborator *, const char *key); /* uses up --set KEY; NULL if it is not given */
+Value *find_name(Elaborator *, const char *name);    /* resolves any name; NULL if it is unknown */
+Value *eval_callee(Elaborator *, const Tree *);      /* evaluates what stands before '(' or after |> */
 Arguments eval_arguments(Elaborator *, const Tree *args);
 /* Maps arguments to parameters by position and name. result[i] is NULL if parameter i was not given. */
-void bind_arguments(const char *layer, const char *const *names, int count, Arguments, Value *piped, const Place *at, Value **result,
-                    const Place **places);
+void bind_arguments(const char *layer, const char *const *names, int count, Arguments, Value *piped, const Place *at,
+                    Value **result, const Place **places);
 /* Calls a layer. `key` identifies the call in its instance (call_key). May return VALUE_RESULTS. */
 Value *call_layer(Elaborator *, Layer *, const Place *at, Arguments, Value *piped, const char *key);
 
@@ -363,16 +426,16 @@ void initial_from_array(Elaborator *, int variable, const char *path, const Plac
 void declare_input(Elaborator *, const Tree *);
 void declare_weight(Elaborator *, const Tree *);
 void run_update(Elaborator *, const Tree *);
-void run_result(Elaborator *, const Tree *);   /* runs loss, metric and output */
+void run_result(Elaborator *, const Tree *); /* runs loss, metric and output */
 
 /* ---- rules.c, optimizer.c, train.c, data.c, layers.c, load.c */
 void train_rule(Elaborator *, const Tree *);
 void build_updates(Elaborator *, bool trains);
-void read_averages(Elaborator *);                /* replaces averaged weights in the evaluation graph */
+void read_averages(Elaborator *); /* replaces averaged weights in the evaluation graph */
 void run_train(Elaborator *, bool trial);
 void warn_of_rate(Elaborator *);
-void warn_of_training(Elaborator *);            /* warns of settings that have no effect in a model without a loss */
-void record_settings(Elaborator *);                         /* records settings and params for the log of a run */
+void warn_of_training(Elaborator *); /* warns of settings that have no effect in a model without a loss */
+void record_settings(Elaborator *);  /* records settings and params for the log of a run */
 void run_data(Elaborator *);
 void load_readers(Elaborator *);
 void finish_layers(Elaborator *);
@@ -381,7 +444,7 @@ void load_files(Elaborator *, const Tree *file); /* loads the library, builtins,
 /* ---- outline.c: `names` are the layer's parameters, whose values are in the frame */
 struct RecordedCall *begin_record(Elaborator *, const Layer *, const char *const *names, int count, const Place *);
 void end_record(Elaborator *, struct RecordedCall *, const Value *result);
-void outline(Elaborator *);                      /* makes the model's outline from its evaluation graph */
+void outline(Elaborator *); /* makes the model's outline from its evaluation graph */
 
 /* ---- require.c */
 Value *run_require(Elaborator *, const Place *, Value **arguments);

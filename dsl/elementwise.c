@@ -13,7 +13,8 @@ static Value *apply(Elaborator *e, const Place *at, Value **a, Op op)
     return apply_binary(e, at, op, false, false, a[0], a[1], OP_INFO[op].name);
 }
 
-#define OP(op, ...) static Value *run_##op(Elaborator *e, const Place *at, Value **a) { return apply(e, at, a, OP_##op); }
+#define OP(op, ...)                                                                                                              \
+    static Value *run_##op(Elaborator *e, const Place *at, Value **a) { return apply(e, at, a, OP_##op); }
 #include "compiler/ir/ops.def"
 
 static Value *(*const RUN[OPS])(Elaborator *, const Place *, Value **) = {

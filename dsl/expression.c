@@ -32,10 +32,12 @@ static Value *number_literal(const Elaborator *e, const Tree *t)
     return value_whole(i);
 }
 
-static const struct { const char *text, *unit; double factor; } UNITS[] = {
-    {"steps", "steps", 1}, {"step", "steps", 1}, {"epochs", "epochs", 1}, {"epoch", "epochs", 1},
-    {"samples", "samples", 1}, {"sample", "samples", 1},
-    {"s", "s", 1}, {"min", "s", 60}, {"h", "s", 3600},
+static const struct {
+    const char *text, *unit;
+    double factor;
+} UNITS[] = {
+    {"steps", "steps", 1},    {"step", "steps", 1}, {"epochs", "epochs", 1}, {"epoch", "epochs", 1}, {"samples", "samples", 1},
+    {"sample", "samples", 1}, {"s", "s", 1},        {"min", "s", 60},        {"h", "s", 3600},
 };
 
 static Value *quantity_literal(const Elaborator *e, const Tree *t)
@@ -68,11 +70,15 @@ static Value *quantity_literal(const Elaborator *e, const Tree *t)
 
 /* ---- operators */
 
-static const struct { const char *text; Op op; bool swap, negate; } OPERATORS[] = {
-    {"+", OP_ADD, false, false}, {"-", OP_SUB, false, false}, {"*", OP_MUL, false, false}, {"/", OP_DIV, false, false},
-    {"//", OP_QUOTIENT, false, false}, {"%", OP_MOD, false, false}, {"**", OP_POW, false, false},
-    {"==", OP_EQ, false, false}, {"!=", OP_EQ, false, true}, {"<", OP_LT, false, false}, {">", OP_LT, true, false},
-    {"<=", OP_LE, false, false}, {">=", OP_LE, true, false}, {"and", OP_AND, false, false}, {"or", OP_OR, false, false},
+static const struct {
+    const char *text;
+    Op op;
+    bool swap, negate;
+} OPERATORS[] = {
+    {"+", OP_ADD, false, false},       {"-", OP_SUB, false, false},   {"*", OP_MUL, false, false},  {"/", OP_DIV, false, false},
+    {"//", OP_QUOTIENT, false, false}, {"%", OP_MOD, false, false},   {"**", OP_POW, false, false}, {"==", OP_EQ, false, false},
+    {"!=", OP_EQ, false, true},        {"<", OP_LT, false, false},    {">", OP_LT, true, false},    {"<=", OP_LE, false, false},
+    {">=", OP_LE, true, false},        {"and", OP_AND, false, false}, {"or", OP_OR, false, false},
 };
 
 static bool is_tensor(const Value *v) { return v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED; }
@@ -91,8 +97,7 @@ Value *eval_binary(Elaborator *e, const Place *at, const char *op, Value *a, Val
         const Value *list = a->kind == VALUE_LIST ? a : b->kind == VALUE_LIST ? b : NULL;
         const Value *layer = a->kind == VALUE_LAYER ? a : b->kind == VALUE_LAYER ? b : NULL;
         error_at(at, "'%s' does not work on %s and %s%s%s", op, value_describe(a), value_describe(b),
-                 list ? "; tensor(list) makes a tensor of a list" : "",
-                 layer ? "; is a call '(...)' missing?" : "");
+                 list ? "; tensor(list) makes a tensor of a list" : "", layer ? "; is a call '(...)' missing?" : "");
     }
     if (strcmp(op, "@") == 0)
         return matmul(e, at, a, b);
@@ -148,8 +153,9 @@ bool eval_condition(Elaborator *e, const Tree *t, const char *what)
     if (v->kind == VALUE_BOOL)
         return v->i != 0;
     if (is_tensor(v))
-        error_tree(e, t, "'%s' decides at compile time and %s has another value in each sample; where(condition, a, b) "
-                         "chooses for each element",
+        error_tree(e, t,
+                   "'%s' decides at compile time and %s has another value in each sample; where(condition, a, b) "
+                   "chooses for each element",
                    what, value_describe(v));
     error_tree(e, t, "'%s' needs true or false, not %s%s", what, value_describe(v),
                v->kind == VALUE_LAYER ? "; a layer is passed by the name of its parameter, as in act = relu" : "");
@@ -255,7 +261,10 @@ static Value *eval_list(Elaborator *e, const Tree *t)
 
 static Sub eval_sub(Elaborator *e, const Tree *t)
 {
-    Sub s = {.kind = t->kind == TREE_DOTS ? SUB_DOTS : t->kind == TREE_NONE ? SUB_NEW : t->kind == TREE_SLICE ? SUB_SLICE : SUB_INDEX,
+    Sub s = {.kind = t->kind == TREE_DOTS    ? SUB_DOTS
+                     : t->kind == TREE_NONE  ? SUB_NEW
+                     : t->kind == TREE_SLICE ? SUB_SLICE
+                                             : SUB_INDEX,
              .at = place_of(e, t)};
     if (s.kind == SUB_SLICE) {
         s.value = eval(e, t->first);
@@ -304,7 +313,8 @@ static void check_prefix(Elaborator *e, const Tree *t)
     if (root->kind != TREE_NAME || find_name(e, root->text) || find_layer(e, root->text))
         return;
     if (strcmp(root->text, "self") == 0)
-        error_tree(e, root, "unknown name 'self'; a layer is called where it is used, as in x |> dense(10), and has its weights there");
+        error_tree(e, root,
+                   "unknown name 'self'; a layer is called where it is used, as in x |> dense(10), and has its weights there");
     if (!is_module_elsewhere(root->text))
         return;
     const char *here = function_called(t->text), *type = type_called(t->text);
@@ -337,8 +347,7 @@ static Value *eval_kind(Elaborator *e, const Tree *t)
         Value *a = eval(e, t->first), *b = eval(e, t->first->next);
         return eval_binary(e, place_of(e, t), t->text, a, b);
     }
-    case TREE_CHOICE:
-        return eval_results(e, eval_condition(e, t->first, "if") ? t->first->next : t->first->next->next);
+    case TREE_CHOICE: return eval_results(e, eval_condition(e, t->first, "if") ? t->first->next : t->first->next->next);
     case TREE_SECTION: return eval_section(e, t);
     case TREE_PIPE:
         if (is_section(t))

@@ -5,11 +5,14 @@
 
 #include <string.h>
 
-typedef struct ForeignName { const char *word, *here; } ForeignName;
+typedef struct ForeignName {
+    const char *word, *here;
+} ForeignName;
 
 static const ForeignName TYPES[] = {
-    {"float", "f32"}, {"float32", "f32"}, {"float16", "f16"}, {"half", "f16"}, {"bfloat16", "bf16"}, {"float64", "f64"},
-    {"double", "f64"}, {"int", "i32"}, {"int32", "i32"}, {"int64", "i64"}, {"long", "i64"}, {"uint8", "u8"}, {"byte", "u8"},
+    {"float", "f32"},   {"float32", "f32"}, {"float16", "f16"}, {"half", "f16"},  {"bfloat16", "bf16"},
+    {"float64", "f64"}, {"double", "f64"},  {"int", "i32"},     {"int32", "i32"}, {"int64", "i64"},
+    {"long", "i64"},    {"uint8", "u8"},    {"byte", "u8"},
 };
 static const ForeignName FUNCTIONS[] = {
     {"Linear", "dense"},
@@ -170,11 +173,30 @@ static const ForeignName FUNCTIONS[] = {
     {"RNN", "rnn"},
 };
 static const ForeignName SETTINGS[] = {
-    {"learning_rate", "lr"}, {"lr_rate", "lr"}, {"weight_decay", "decay"}, {"batch_size", "batch"}, {"num_epochs", "epochs"},
-    {"num_steps", "steps"}, {"max_steps", "steps"}, {"random_seed", "seed"}, {"max_grad_norm", "clip"},
-    {"clip_grad_norm", "clip"}, {"gradient_accumulation_steps", "accumulate"}, {"grad_accumulation", "accumulate"},
-    {"early_stopping", "patience"}, {"gradient_checkpointing", "recompute"}, {"activation_checkpointing", "recompute"},
-    {"amp", "precision"}, {"mixed_precision", "precision"}, {"gradient_clipping", "clip"}, {"grad_clip", "clip"}, {"autocast", "precision"}, {"dtype", "precision"}, {"num_workers", "workers"}, {"scheduler", "lr"}, {"lr_scheduler", "lr"},
+    {"learning_rate", "lr"},
+    {"lr_rate", "lr"},
+    {"weight_decay", "decay"},
+    {"batch_size", "batch"},
+    {"num_epochs", "epochs"},
+    {"num_steps", "steps"},
+    {"max_steps", "steps"},
+    {"random_seed", "seed"},
+    {"max_grad_norm", "clip"},
+    {"clip_grad_norm", "clip"},
+    {"gradient_accumulation_steps", "accumulate"},
+    {"grad_accumulation", "accumulate"},
+    {"early_stopping", "patience"},
+    {"gradient_checkpointing", "recompute"},
+    {"activation_checkpointing", "recompute"},
+    {"amp", "precision"},
+    {"mixed_precision", "precision"},
+    {"gradient_clipping", "clip"},
+    {"grad_clip", "clip"},
+    {"autocast", "precision"},
+    {"dtype", "precision"},
+    {"num_workers", "workers"},
+    {"scheduler", "lr"},
+    {"lr_scheduler", "lr"},
 };
 /* A word may mean several parameters; the one that the layer has is chosen. */
 static const ForeignName PARAMETERS[] = {
@@ -219,47 +241,95 @@ static const ForeignName PARAMETERS[] = {
     {"dropout", "rate"},
 };
 static const ForeignName VALUES[] = {
-    {"True", "true"}, {"False", "false"}, {"None", "none"},
+    {"True", "true"},
+    {"False", "false"},
+    {"None", "none"},
 };
-static const char *const MODULES[] = {"torch", "nn", "F", "functional", "np", "numpy", "jnp", "jax", "tf", "keras", "layers", "optim", "torchvision"};
-#define PREDICT "./PROGRAM predict IN -o OUT.csv writes what `output` of the model says; mgpuc --shared makes a library that predicts"
-#define GENERATE "./PROGRAM generate TEXT goes on with a text, with --temperature, --top-k and --top-p, and keeps keys and values by itself"
+static const char *const MODULES[] = {"torch", "nn", "F",     "functional", "np",    "numpy",      "jnp",
+                                      "jax",   "tf", "keras", "layers",     "optim", "torchvision"};
+#define PREDICT                                                                                                                  \
+    "./PROGRAM predict IN -o OUT.csv writes what `output` of the model says; mgpuc --shared makes a library that predicts"
+#define GENERATE                                                                                                                 \
+    "./PROGRAM generate TEXT goes on with a text, with --temperature, --top-k and --top-p, and keeps keys and values by itself"
 #define EXPORT "./PROGRAM export writes the model with its weights: onnx FILE, torch FILE.py or safetensors FILE (docs/export.md)"
 #define INSIDE "`output h` in a model or a layer shows what is inside: ./PROGRAM predict writes it (docs/language.md, section 10)"
-#define NOT_FINITE "a run ends at the first NaN and says what made it, unless on_nan of the train block says otherwise: mgpuc doc on_nan"
-#define GRADIENTS "./PROGRAM check-gradients shows how large each weight's gradient is and which are 0, of a first batch or of --init FILE; grad_norm in --log has every " \
-                  "step's (mgpuc --set observe=gradients)"
-#define STALL "a run in which nothing moves says after --stall SECONDS (120) what each device and process is at (./PROGRAM --help)"
-#define CHANCE "a run that has not learned says so at its end, with causes; check-gradients names weights that nothing moves (docs/tour.md, section 10)"
+#define NOT_FINITE                                                                                                               \
+    "a run ends at the first NaN and says what made it, unless on_nan of the train block says otherwise: mgpuc doc on_nan"
+#define GRADIENTS                                                                                                                                            \
+    "./PROGRAM check-gradients shows how large each weight's gradient is and which are 0, of a first batch or of --init FILE; grad_norm in --log has every " \
+    "step's (mgpuc --set observe=gradients)"
+#define STALL                                                                                                                    \
+    "a run in which nothing moves says after --stall SECONDS (120) what each device and process is at (./PROGRAM --help)"
+#define CHANCE                                                                                                                   \
+    "a run that has not learned says so at its end, with causes; check-gradients names weights that nothing moves (docs/tour.md, section 10)"
 #define LOGS "./PROGRAM --log RUN.jsonl and --tensorboard DIR write what a run did; mgpuc plot RUN.jsonl draws it (docs/logs.md)"
-#define TIED "a weight may be used twice: logits = x @ transpose(wte), as in examples/gpt2.net; shared(layer) is one layer for several calls"
-#define NOT_SPLIT "devices share samples, gradients, optimizer and weights (--shard); no layer is split over them, and no pipeline is built"
+#define TIED                                                                                                                     \
+    "a weight may be used twice: logits = x @ transpose(wte), as in examples/gpt2.net; shared(layer) is one layer for several calls"
+#define NOT_SPLIT                                                                                                                \
+    "devices share samples, gradients, optimizer and weights (--shard); no layer is split over them, and no pipeline is built"
 static const ForeignName TOPICS[] = {
-    {"predict", PREDICT}, {"infer", PREDICT}, {"inference", PREDICT}, {"serve", PREDICT},
+    {"predict", PREDICT},
+    {"infer", PREDICT},
+    {"inference", PREDICT},
+    {"serve", PREDICT},
     {"eval", "./PROGRAM eval prints loss and metrics of saved weights; in a model, training is false then"},
     {"evaluate", "./PROGRAM eval prints loss and metrics of saved weights; in a model, training is false then"},
     {"fit", "mgpuc MODEL.net -o PROGRAM makes a program, and ./PROGRAM trains as data and train blocks say"},
     {"summary", "mgpuc check MODEL.net lists layers, shapes, parameters and FLOPs"},
-    {"generate", GENERATE}, {"temperature", GENERATE}, {"top_p", GENERATE}, {"kv_cache", GENERATE}, {"past_key_values", GENERATE},
+    {"generate", GENERATE},
+    {"temperature", GENERATE},
+    {"top_p", GENERATE},
+    {"kv_cache", GENERATE},
+    {"past_key_values", GENERATE},
     {"tokenizer", "the reader text(\"input.txt\", vocabulary = \"FOLDER\") makes tokens of a text: mgpuc doc text"},
-    {"export", EXPORT}, {"onnx", EXPORT}, {"torchscript", EXPORT},
+    {"export", EXPORT},
+    {"onnx", EXPORT},
+    {"torchscript", EXPORT},
     {"resume", "./PROGRAM --resume DIR goes on with a saved run (docs/checkpoints.md)"},
-    {"state_dict", "a run saves DIR/weights.safetensors, with torch.nn's names; --init FILE begins with weights, of PyTorch's files too"},
-    {"load_state_dict", "--init FILE of a program begins with the weights of a file, and init = \"FILE\" of the train block or of a rule"},
-    {"print", INSIDE}, {"debug", INSIDE}, {"hook", INSIDE}, {"register_forward_hook", INSIDE},
-    {"nan", NOT_FINITE}, {"NaN", NOT_FINITE}, {"isnan", "x == x is false where x is NaN: where(x == x, x, 0)"}, {"detect_anomaly", NOT_FINITE},
-    {"gradient", GRADIENTS}, {"gradients", GRADIENTS}, {"grad_norm", GRADIENTS}, {"exploding", GRADIENTS}, {"exploding_gradients", GRADIENTS},
-    {"vanishing", GRADIENTS}, {"vanishing_gradients", GRADIENTS}, {"dead_relu", GRADIENTS}, {"dying_relu", GRADIENTS},
-    {"hang", STALL}, {"stall", STALL}, {"stuck", STALL}, {"deadlock", STALL}, {"timeout", STALL},
-    {"chance", CHANCE}, {"underfitting", CHANCE}, {"loss_not_decreasing", CHANCE},
+    {"state_dict",
+     "a run saves DIR/weights.safetensors, with torch.nn's names; --init FILE begins with weights, of PyTorch's files too"},
+    {"load_state_dict",
+     "--init FILE of a program begins with the weights of a file, and init = \"FILE\" of the train block or of a rule"},
+    {"print", INSIDE},
+    {"debug", INSIDE},
+    {"hook", INSIDE},
+    {"register_forward_hook", INSIDE},
+    {"nan", NOT_FINITE},
+    {"NaN", NOT_FINITE},
+    {"isnan", "x == x is false where x is NaN: where(x == x, x, 0)"},
+    {"detect_anomaly", NOT_FINITE},
+    {"gradient", GRADIENTS},
+    {"gradients", GRADIENTS},
+    {"grad_norm", GRADIENTS},
+    {"exploding", GRADIENTS},
+    {"exploding_gradients", GRADIENTS},
+    {"vanishing", GRADIENTS},
+    {"vanishing_gradients", GRADIENTS},
+    {"dead_relu", GRADIENTS},
+    {"dying_relu", GRADIENTS},
+    {"hang", STALL},
+    {"stall", STALL},
+    {"stuck", STALL},
+    {"deadlock", STALL},
+    {"timeout", STALL},
+    {"chance", CHANCE},
+    {"underfitting", CHANCE},
+    {"loss_not_decreasing", CHANCE},
     {"gradcheck", "./PROGRAM check-gradients compares gradients with finite differences (./PROGRAM --help)"},
-    {"tensorboard", LOGS}, {"wandb", LOGS}, {"history", LOGS}, {"callbacks", LOGS},
+    {"tensorboard", LOGS},
+    {"wandb", LOGS},
+    {"history", LOGS},
+    {"callbacks", LOGS},
     {"profile", "./PROGRAM bench --profile says how long each operation takes, --trace FILE draws a timeline (docs/traces.md)"},
     {"profiler", "./PROGRAM bench --profile says how long each operation takes, --trace FILE draws a timeline (docs/traces.md)"},
     {"moe", "docs/language.md, section 10, has a mixture of experts whole"},
     {"mixture_of_experts", "docs/language.md, section 10, has a mixture of experts whole"},
-    {"tied", TIED}, {"weight_tying", TIED}, {"tie_weights", TIED},
-    {"tensor_parallel", NOT_SPLIT}, {"pipeline_parallel", NOT_SPLIT}, {"sequence_parallel", NOT_SPLIT},
+    {"tied", TIED},
+    {"weight_tying", TIED},
+    {"tie_weights", TIED},
+    {"tensor_parallel", NOT_SPLIT},
+    {"pipeline_parallel", NOT_SPLIT},
+    {"sequence_parallel", NOT_SPLIT},
     {"no_grad", "evaluation and prediction compute no gradients; in a model, nothing flows back through stop_gradient(x)"},
     {"label_smoothing", "it is an argument of the loss: cross_entropy(logits, label, smoothing = 0.1)"},
     {"checkpoint", "runs save by themselves, as 'save' and 'keep' of the train block say, and go on with --resume "
@@ -273,7 +343,8 @@ static const ForeignName TOPICS[] = {
     {"GlobalMaxPooling2D", "the maximum over height and width is max(x, [0, 1])"},
     {"global_max_pool", "the maximum over height and width is max(x, [0, 1])"},
     {"Sequential", "layers follow each other in a pipeline: x |> dense(128, act = relu) |> dense(10)"},
-    {"num_layers", "layers follow each other: x |> lstm(128) |> dropout(0.2) |> lstm(128) are two of lstm, with a dropout between them"},
+    {"num_layers",
+     "layers follow each other: x |> lstm(128) |> dropout(0.2) |> lstm(128) are two of lstm, with a dropout between them"},
     {"batch_first", "a model describes one sample, so there is no axis of the batch: a sequence is [steps, width]"},
     {"return_sequences", "recurrent layers return the outputs of all steps, and the last state: y, h = x |> gru(128)"},
     {"in_channels", "the width of what comes in is that of the input: it is not given"},

@@ -19,23 +19,25 @@
 
 enum { INDENT = 4, FARTHEST_COMMENT = 120 };
 
+/* clang-format off */
 typedef enum StatementClass { /* statements of one class are aligned with each other */
     NO_CLASS, PARAM_CLASS, ASSIGN_CLASS, INPUT_CLASS, WEIGHT_CLASS, UPDATE_CLASS, RESULT_CLASS, BLOCK_CLASS
 } StatementClass;
+/* clang-format on */
 typedef enum Stop { TYPE_STOP, WORD_STOP, EQUALS_STOP, BRACE_STOP, STOPS } Stop;
 
-typedef struct Item { /* a token and its role */
-    int partner;      /* index of the matching bracket; -1 for other tokens */
-    int block;        /* index of the innermost enclosing '{'; -1 if there is none */
-    bool starts;      /* begins a statement or item */
-    bool word;        /* a word such as input, loss or train that begins a statement */
-    bool sign;        /* a unary minus */
-    bool call;        /* a '(' or '[' that follows an operand */
-    bool slice;       /* a ':' in a subscript */
-    bool choice;      /* a then or else of a conditional expression */
-    bool one_line;    /* a '{' whose block is on one line */
+typedef struct Item {   /* a token and its role */
+    int partner;        /* index of the matching bracket; -1 for other tokens */
+    int block;          /* index of the innermost enclosing '{'; -1 if there is none */
+    bool starts;        /* begins a statement or item */
+    bool word;          /* a word such as input, loss or train that begins a statement */
+    bool sign;          /* a unary minus */
+    bool call;          /* a '(' or '[' that follows an operand */
+    bool slice;         /* a ':' in a subscript */
+    bool choice;        /* a then or else of a conditional expression */
+    bool one_line;      /* a '{' whose block is on one line */
     bool breaks, blank; /* begins a line; follows an empty line */
-    int pad;          /* additional blanks before it */
+    int pad;            /* additional blanks before it */
 } Item;
 
 typedef struct FormattedStatement {
@@ -46,7 +48,10 @@ typedef struct FormattedStatement {
     bool row, seen;  /* alone on its line; already in a run */
 } FormattedStatement;
 
-typedef struct Line { Text text; const Token *comment; } Line;
+typedef struct Line {
+    Text text;
+    const Token *comment;
+} Line;
 
 typedef struct Formatter {
     const Token *token;
@@ -70,8 +75,21 @@ static int kind_at(const Formatter *l, int i) { return i >= 0 && i < l->count ? 
 static bool is_word(int kind)
 {
     switch (kind) {
-    case ASSERT: case DATA: case IMPORT: case INPUT: case LAYER: case LOSS: case METRIC: case MODEL: case OUTPUT:
-    case PARAM: case SCAN: case STATE: case TRAIN: case UPDATE: case WEIGHT: return true;
+    case ASSERT:
+    case DATA:
+    case IMPORT:
+    case INPUT:
+    case LAYER:
+    case LOSS:
+    case METRIC:
+    case MODEL:
+    case OUTPUT:
+    case PARAM:
+    case SCAN:
+    case STATE:
+    case TRAIN:
+    case UPDATE:
+    case WEIGHT: return true;
     default: return false;
     }
 }
@@ -79,8 +97,16 @@ static bool is_word(int kind)
 static bool ends_operand(const Formatter *l, int i)
 {
     switch (kind_at(l, i)) {
-    case IDENT: case NUMBER: case QUANTITY: case STRING: case TRUE: case FALSE: case NONE: case DOTS: case ')': case ']':
-        return true;
+    case IDENT:
+    case NUMBER:
+    case QUANTITY:
+    case STRING:
+    case TRUE:
+    case FALSE:
+    case NONE:
+    case DOTS:
+    case ')':
+    case ']': return true;
     default: return i >= 0 && is_word(l->token[i].kind) && !l->item[i].word;
     }
 }
@@ -183,8 +209,8 @@ static void set_breaks(Formatter *l)
         inside += prior == '(' || prior == '[' ? 1 : prior == ')' || prior == ']' ? -1 : 0;
         int kind = kind_at(l, next);
         bool note = next > i, first = prior == '(' || prior == '[' || prior == '{';
-        bool between = inside ? note || (kind != ')' && kind != ']')
-                              : next == l->count || l->item[next].starts || (note && kind == '}');
+        bool between =
+            inside ? note || (kind != ')' && kind != ']') : next == l->count || l->item[next].starts || (note && kind == '}');
         between = between && !first;
         l->item[i].blank = l->item[i].breaks && between && l->token[i].line > l->token[i - 1].last_line + 1;
     }
@@ -243,10 +269,14 @@ static StatementClass class_of(const Formatter *l, int i)
     switch (kind) {
     case PARAM: return PARAM_CLASS;
     case INPUT: return INPUT_CLASS;
-    case WEIGHT: case STATE: return WEIGHT_CLASS;
+    case WEIGHT:
+    case STATE: return WEIGHT_CLASS;
     case UPDATE: return UPDATE_CLASS;
-    case LOSS: case METRIC: case OUTPUT: return RESULT_CLASS;
-    case DATA: case TRAIN: return BLOCK_CLASS;
+    case LOSS:
+    case METRIC:
+    case OUTPUT: return RESULT_CLASS;
+    case DATA:
+    case TRAIN: return BLOCK_CLASS;
     default: return NO_CLASS;
     }
 }
@@ -284,7 +314,8 @@ static int width_before(const Formatter *l, const FormattedStatement *s, int sto
     return width;
 }
 
-static bool joined(const Formatter *l, const FormattedStatement *a, const FormattedStatement *b) /* true if they are on consecutive lines */
+/* true if they are on consecutive lines */
+static bool joined(const Formatter *l, const FormattedStatement *a, const FormattedStatement *b)
 {
     return b->row && a->class == b->class && !l->item[b->first].blank &&
            !(is_comment(l, b->first - 1) && l->item[b->first - 1].breaks);
@@ -336,10 +367,10 @@ static void align(Formatter *l)
 /* ---- lines */
 
 typedef struct LayoutContext { /* an open bracket or block, or the file */
-    int column;  /* column of the first element of a bracket; -1 if it is no bracket */
-    int base;    /* indentation of the line that opens it, or of the statement */
-    int pipe;    /* column of the element's first arrow; -1 if there is none */
-    int choices; /* number of open conditional expressions when the element began */
+    int column;                /* column of the first element of a bracket; -1 if it is no bracket */
+    int base;                  /* indentation of the line that opens it, or of the statement */
+    int pipe;                  /* column of the element's first arrow; -1 if there is none */
+    int choices;               /* number of open conditional expressions when the element began */
 } LayoutContext;
 
 typedef struct Pen {

@@ -30,10 +30,11 @@ void report_value(const Elaborator *e, const Tree *at, const Value *v)
     if (!e->settings->report_value || at->source->library)
         return;
     const Node *n = v->kind == VALUE_TENSOR || v->kind == VALUE_WEIGHTED ? v->node : NULL;
-    e->settings->report_value(at, n ? format("%s%s, %lld bytes%s%s", dtype_name(n->dtype), n->shape.rank ? shape_text(&n->shape) : "[]",
-                                     (long long)(shape_count(&n->shape) * dtype_bytes(n->dtype)), n->sharded ? " a sample" : "",
-                                     v->kind == VALUE_WEIGHTED ? ", with weights" : "")
-                            : value_describe(v));
+    e->settings->report_value(at, n ? format("%s%s, %lld bytes%s%s", dtype_name(n->dtype),
+                                             n->shape.rank ? shape_text(&n->shape) : "[]",
+                                             (long long)(shape_count(&n->shape) * dtype_bytes(n->dtype)),
+                                             n->sharded ? " a sample" : "", v->kind == VALUE_WEIGHTED ? ", with weights" : "")
+                                    : value_describe(v));
 }
 
 void set_name(Elaborator *e, const Tree *name, Value *v)
@@ -63,10 +64,7 @@ Layer *find_layer(const Elaborator *e, const char *name)
     return l ? l : map_get(&e->builtins, name);
 }
 
-const char *call_key(const Elaborator *e, const Tree *t)
-{
-    return format("%d%s", t->id, e->frame ? e->frame->loops : "");
-}
+const char *call_key(const Elaborator *e, const Tree *t) { return format("%d%s", t->id, e->frame ? e->frame->loops : ""); }
 
 /* ---- places and messages */
 

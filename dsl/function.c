@@ -124,7 +124,9 @@ static Value *run_shared(Elaborator *e, const Place *at, Value **a)
         name.value = value_text(e->shared_name);
     bool named = name.value->kind != VALUE_NONE;
     Layer *l = NEW(Layer);
-    *l = (Layer){.kind = LAYER_SHARED, .name = a[0]->layer->name, .inner = a[0]->layer,
+    *l = (Layer){.kind = LAYER_SHARED,
+                 .name = a[0]->layer->name,
+                 .inner = a[0]->layer,
                  .instance = child_instance(e, e->key, "shared", named ? &name : NULL, at)};
     return value_layer(l);
 }
@@ -156,8 +158,8 @@ static Value *run_portion(Elaborator *e, const Place *at, Value **a)
     if (q->kind == VALUE_NUMBER)
         error_at(at, "%s is a number without a unit; write %ssteps, %sepochs or %ssamples", value_print(q), value_print(q),
                  value_print(q), value_print(q));
-    if (q->kind != VALUE_QUANTITY || (strcmp(q->text, "steps") != 0 && strcmp(q->text, "epochs") != 0 &&
-                                      strcmp(q->text, "samples") != 0))
+    if (q->kind != VALUE_QUANTITY ||
+        (strcmp(q->text, "steps") != 0 && strcmp(q->text, "epochs") != 0 && strcmp(q->text, "samples") != 0))
         error_at(at, "portion needs a quantity of steps, epochs or samples, not %s", value_describe(q));
     if (q->d == 0)
         return value_whole(0);
@@ -199,7 +201,9 @@ static Value *run_plateau(Elaborator *e, const Place *at, Value **a)
         error_at(at, "plateau's least, below which the rate does not fall, is a number from 0 on, not %s", value_describe(a[4]));
     if (m->setting_count == MOST_SETTINGS)
         error_at(at, "at most %d plateaus are possible in a train block", MOST_SETTINGS - 2);
-    Setting s = {.name = m->plateau_count ? format("plateau_%d", m->plateau_count + 1) : "plateau", .value = NAN, .at = at,
+    Setting s = {.name = m->plateau_count ? format("plateau_%d", m->plateau_count + 1) : "plateau",
+                 .value = NAN,
+                 .at = at,
                  .hidden = true};
     APPEND(m->settings, m->setting_count, s);
     APPEND(m->plateaus, m->plateau_count, p);
@@ -228,10 +232,26 @@ static Value *run_file(Elaborator *e, const Place *at, Value **a)
 /* ---- functions of the train block: each returns the list [its name, its argument] */
 
 static Value *choice(const char *kind, Value *of) { return pair(value_text(kind), of); }
-static Value *run_by_norm(Elaborator *e, const Place *at, Value **a) { (void)e, (void)at; return choice("by_norm", a[0]); }
-static Value *run_by_value(Elaborator *e, const Place *at, Value **a) { (void)e, (void)at; return choice("by_value", a[0]); }
-static Value *run_highest(Elaborator *e, const Place *at, Value **a) { (void)e, (void)at; return choice("highest", a[0]); }
-static Value *run_lowest(Elaborator *e, const Place *at, Value **a) { (void)e, (void)at; return choice("lowest", a[0]); }
+static Value *run_by_norm(Elaborator *e, const Place *at, Value **a)
+{
+    (void)e, (void)at;
+    return choice("by_norm", a[0]);
+}
+static Value *run_by_value(Elaborator *e, const Place *at, Value **a)
+{
+    (void)e, (void)at;
+    return choice("by_value", a[0]);
+}
+static Value *run_highest(Elaborator *e, const Place *at, Value **a)
+{
+    (void)e, (void)at;
+    return choice("highest", a[0]);
+}
+static Value *run_lowest(Elaborator *e, const Place *at, Value **a)
+{
+    (void)e, (void)at;
+    return choice("lowest", a[0]);
+}
 
 const Builtin COMPILE_TIME[] = {
     {"len", "list", run_len},

@@ -6,10 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *join(const char *path, const char *name)
-{
-    return path[0] ? format("%s.%s", path, name) : name;
-}
+static const char *join(const char *path, const char *name) { return path[0] ? format("%s.%s", path, name) : name; }
 
 static int next_number(Instance *names, const char *what)
 {
@@ -59,8 +56,8 @@ static int known_variable(Elaborator *e, const Tree *t, VariableKind kind, Dtype
 {
     const Variable *v = &e->model->variables[index - 1];
     if (v->dtype != dtype || !shape_equal(&v->shape, &shape))
-        error_tree(e, t, "the shared %s '%s' is %s%s, but %s%s in this call", what_is(kind), v->name,
-                   dtype_name(v->dtype), shape_text(&v->shape), dtype_name(dtype), shape_text(&shape));
+        error_tree(e, t, "the shared %s '%s' is %s%s, but %s%s in this call", what_is(kind), v->name, dtype_name(v->dtype),
+                   shape_text(&v->shape), dtype_name(dtype), shape_text(&shape));
     return (int)index - 1;
 }
 
@@ -85,20 +82,25 @@ int declare_variable(Elaborator *e, const Tree *t, VariableKind kind, Dtype dtyp
     if (index)
         return known_variable(e, t, kind, dtype, shape, index);
     if (!e->training_pass && !e->in_optimizer)
-        error_tree(e, t, "the %s '%s' exists only where 'training' is false; it could never be trained", what_is(kind),
-                   t->text);
+        error_tree(e, t, "the %s '%s' exists only where 'training' is false; it could never be trained", what_is(kind), t->text);
     const char *name = t->text;
     if (e->frame->loops[0])
         name = format("%s_%d", name, next_number(i->names, format("weight %s", t->text)));
     name = join(i->names->path, name);
     const Place *other = map_get(&e->variable_names, name);
     if (other)
-        error_tree(e, t, "two weights or states would be called '%s' (the other one: line %d); give one of the calls "
-                         "another 'name ='",
+        error_tree(e, t,
+                   "two weights or states would be called '%s' (the other one: line %d); give one of the calls "
+                   "another 'name ='",
                    name, users_line(other));
     map_set(&e->variable_names, name, (void *)(uintptr_t)place_of(e, t));
-    Variable v = {.name = name, .kind = kind, .dtype = dtype, .shape = shape, .trained = kind == WEIGHT,
-                  .owner = kind == OPTIMIZER_STATE ? e->owner : -1, .at = place_of(e, t)};
+    Variable v = {.name = name,
+                  .kind = kind,
+                  .dtype = dtype,
+                  .shape = shape,
+                  .trained = kind == WEIGHT,
+                  .owner = kind == OPTIMIZER_STATE ? e->owner : -1,
+                  .at = place_of(e, t)};
     for (int k = 0; k < MAX_RANK; k++)
         v.order[k] = k;
     APPEND(e->model->variables, e->model->variable_count, v);

@@ -4,8 +4,14 @@
 #include <errno.h>
 #include <string.h>
 
-typedef struct Loaded { const char *path; const Source *source; } Loaded; /* in the order in which loading began */
-typedef struct Loader { Loaded *files; int count; } Loader;
+typedef struct Loaded {
+    const char *path;
+    const Source *source;
+} Loaded; /* in the order in which loading began */
+typedef struct Loader {
+    Loaded *files;
+    int count;
+} Loader;
 
 static Layer *text_layer(const Tree *t)
 {
@@ -38,7 +44,8 @@ static void twice(const Elaborator *e, const Tree *t, const Tree *other, const c
     if (other->source == t->source)
         show_error_at(place_of(e, t), "%s is there already, in line %d; remove one of them", what, other->line);
     else
-        show_error_at(place_of(e, t), "%s is also in %s, line %d; give one of them another name", what, other->source->file, other->line);
+        show_error_at(place_of(e, t), "%s is also in %s, line %d; give one of them another name", what, other->source->file,
+                      other->line);
 }
 
 static void load_file(Elaborator *e, Loader *loader, const Tree *file, bool main_file);

@@ -47,7 +47,8 @@ static Value *param_value(Elaborator *e, Param *p)
         const char *given = take_set(e, p->name);
         Value *v = given ? eval_word(e, parse_setting(p->name, given)) : eval(e, p->tree->first);
         if (has_tensor(v))
-            error_tree(e, p->tree, "a param is known at compile time, not %s; a list becomes a tensor where it meets one", value_describe(v));
+            error_tree(e, p->tree, "a param is known at compile time, not %s; a list becomes a tensor where it meets one",
+                       value_describe(v));
         p->value = v;
         recovery_end(&r);
     }
@@ -141,5 +142,3 @@ Value *eval_callee(Elaborator *e, const Tree *t)
         unknown_name(e, t, t->text, true);
     return v;
 }
-
-

@@ -14,16 +14,19 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct Carry {   /* a tensor that may be carried */
+typedef struct Carry { /* a tensor that may be carried */
     const char *name;
     const Value *before;
     Node *arg;
-    Node *next;          /* NULL if it is not carried */
-    bool number;         /* the initial value is a number, true or false */
+    Node *next;    /* NULL if it is not carried */
+    bool number;   /* the initial value is a number, true or false */
     bool constant; /* the initial value is a constant tensor, such as zeros([n]), which takes the type that the body gives it */
 } Carry;
 
-typedef struct Guess { Dtype dtype; bool sharded; } Guess; /* properties of a carry */
+typedef struct Guess {
+    Dtype dtype;
+    bool sharded;
+} Guess; /* properties of a carry */
 
 typedef struct Pending { /* a value that becomes a result of the node */
     Value *value;        /* where to store it: VALUE_TENSOR or VALUE_WEIGHTED */
@@ -163,8 +166,9 @@ static Value *pend(ScanBody *s, Value *v, bool weight, int carry, int stack, boo
 
 static _Noreturn void cannot_carry(const ScanBody *s, const char *name, const Value *before, const Value *now)
 {
-    error_at(s->at, "'%s' is %s before the scan and %s after a step; what is carried from step to step keeps its kind: begin "
-                    "with a tensor, zeros([...])",
+    error_at(s->at,
+             "'%s' is %s before the scan and %s after a step; what is carried from step to step keeps its kind: begin "
+             "with a tensor, zeros([...])",
              name, value_describe(before), value_describe(now));
 }
 
@@ -203,8 +207,9 @@ static Value *leave_carry(ScanBody *s, Value *within, Value *now)
         n = graph_strong(graph_at(s->e, s->at), n, c->arg->dtype);
     bool wider = c->constant && dtype_promote(c->arg->dtype, n->dtype) == n->dtype;
     if (n->dtype != c->arg->dtype && !c->number && !wider)
-        error_at(s->at, "'%s' is carried from step to step and must keep its type: %s before, %s after the first step; "
-                        "%s(...) casts it",
+        error_at(s->at,
+                 "'%s' is carried from step to step and must keep its type: %s before, %s after the first step; "
+                 "%s(...) casts it",
                  c->name, dtype_name(c->arg->dtype), dtype_name(n->dtype), dtype_name(c->arg->dtype));
     c->next = n;
     return pend(s, value_tensor(NULL), false, (int)(c - s->carries), -1, false);
@@ -338,10 +343,7 @@ static bool infer_again(const ScanBody *s, Guess **guesses, int *count)
 
 /* ---- after the body */
 
-static Node *last_element(const ScanBody *s, Node *stack)
-{
-    return take(s->e, s->at, stack, 0, s->steps - 1)->node;
-}
+static Node *last_element(const ScanBody *s, Node *stack) { return take(s->e, s->at, stack, 0, s->steps - 1)->node; }
 
 static void close_body(ScanBody *s)
 {
@@ -404,7 +406,12 @@ static Map copy_map(const Map *m)
     return copy;
 }
 
-typedef struct Sources { const Tree **names; Node **nodes; int count; int64_t steps; } Sources;
+typedef struct Sources {
+    const Tree **names;
+    Node **nodes;
+    int count;
+    int64_t steps;
+} Sources;
 
 static Sources find_sources(Elaborator *e, const Tree *t)
 {
@@ -441,7 +448,8 @@ static bool run_body(ScanBody *s, const Sources *sources, const Tree *body, Gues
 {
     Elaborator *e = s->e;
     Frame *f = e->frame;
-    Map before = copy_map(&f->locals), within = {0}, names = {0}, declared = copy_map(&f->declared), updated = copy_map(&f->updated);
+    Map before = copy_map(&f->locals), within = {0}, names = {0}, declared = copy_map(&f->declared),
+        updated = copy_map(&f->updated);
     Map random_paths = copy_map(&e->random_paths), result_names = copy_map(&e->result_names);
     Graph *outer = e->graph;
     graph_at(e, s->at);
@@ -515,8 +523,13 @@ void run_scan(Elaborator *e, const Tree *t)
     int guess_count = 0;
     for (int round = 0;; round++) {
         ScanBody *s = NEW(ScanBody);
-        *s = (ScanBody){.e = e, .outer = e->scan, .at = place_of(e, t), .steps = sources.steps, .guesses = guesses,
-                        .guess_count = guess_count, .staging.outer = e->staging};
+        *s = (ScanBody){.e = e,
+                        .outer = e->scan,
+                        .at = place_of(e, t),
+                        .steps = sources.steps,
+                        .guesses = guesses,
+                        .guess_count = guess_count,
+                        .staging.outer = e->staging};
         if (run_body(s, &sources, body, &guesses, &guess_count)) {
             settle(s);
             return;

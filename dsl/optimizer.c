@@ -13,7 +13,8 @@ static const Tree *parameter(const Layer *l, const char *name)
     return NULL;
 }
 
-static const char *const GIVEN[] = {"w", "g", "lr", "decay"}; /* parameters that the compiler or the settings of train provide */
+/* parameters that the compiler or the settings of train provide */
+static const char *const GIVEN[] = {"w", "g", "lr", "decay"};
 
 /* Reports an argument that the optimizer does not have; lists the parameters that it has. */
 static _Noreturn void unknown_argument(const Step *s, const Argument *a)
@@ -29,7 +30,10 @@ static _Noreturn void unknown_argument(const Step *s, const Argument *a)
     const char *hint = did_you_mean(a->name, own, count);
     if (!hint[0] && strstr(a->name, "decay") && parameter(s->layer, "decay"))
         hint = "; decay is a setting of train: write decay = ... in the train block";
-    error_at(a->at, "'%s' has no parameter '%s'%s", s->layer->name, a->name, hint[0] ? hint : count ? format("; it has: %s", list) : "");
+    error_at(a->at, "'%s' has no parameter '%s'%s", s->layer->name, a->name,
+             hint[0] ? hint
+             : count ? format("; it has: %s", list)
+                     : "");
 }
 
 static void check_optimizer(const Step *s)
@@ -103,8 +107,8 @@ static void update_weight(Elaborator *e, int variable, const Reached *rules)
     g = graph_at(e, s->at);
     n = n->weak ? graph_strong(g, n, v.dtype) : graph_cast(g, n, v.dtype);
     if (!shape_equal(&n->shape, &v.shape))
-        error_at(s->at, "the optimizer '%s' returns %s for the weight '%s', which is %s", s->layer->name,
-                 shape_text(&n->shape), v.name, shape_text(&v.shape));
+        error_at(s->at, "the optimizer '%s' returns %s for the weight '%s', which is %s", s->layer->name, shape_text(&n->shape),
+                 v.name, shape_text(&v.shape));
     set_update(e, variable, n, s->at);
     pop_frame(e, before);
 }

@@ -4,7 +4,10 @@
 
 #include <string.h>
 
-static int matches(const char *pattern, const char *name) { return mgpu_pattern_match(pattern, (ptrdiff_t)strlen(pattern), name); }
+static int matches(const char *pattern, const char *name)
+{
+    return mgpu_pattern_match(pattern, (ptrdiff_t)strlen(pattern), name);
+}
 
 Reached rules_of(Elaborator *e, const char *name)
 {

@@ -56,7 +56,8 @@ static void no_weights(const Place *at, const Value *v, const char *function)
 static void each_of(const Place *at, const Value *v, int n, const char *what, int64_t least, int64_t *out)
 {
     if (v->kind == VALUE_LIST && v->count != n)
-        error_at(at, "%s: a list of %d for %d ax%s; give one number, or one for each axis", what, v->count, n, n == 1 ? "is" : "es");
+        error_at(at, "%s: a list of %d for %d ax%s; give one number, or one for each axis", what, v->count, n,
+                 n == 1 ? "is" : "es");
     for (int k = 0; k < n; k++) {
         out[k] = whole_of(at, v->kind == VALUE_LIST ? v->items[k] : v, what);
         if (out[k] < least || out[k] > INT32_MAX)
@@ -244,7 +245,8 @@ static Value *run_einsum(Elaborator *e, const Place *at, Value **a)
             spec[length++] = *c;
     const char *arrow = strstr(spec, "->"), *p = spec;
     if (strstr(spec, "..."))
-        error_at(at, "einsum: \"%s\" has '...', which is not known here: each axis has a letter, as in \"tc,hc->th\"", a[0]->text);
+        error_at(at, "einsum: \"%s\" has '...', which is not known here: each axis has a letter, as in \"tc,hc->th\"",
+                 a[0]->text);
     if (!arrow)
         error_at(at, "einsum: \"%s\" has no '->'", a[0]->text);
     Node *in[MOST];
@@ -391,7 +393,9 @@ static Value *run_concat(Elaborator *e, const Place *at, Value **a)
         dtype = dtype_promote(dtype, in[k]->dtype);
     }
     if (in[0]->shape.rank == 0)
-        error_at(at, "concat joins tensors along an axis that they have, and a number has none; stack(list) makes a vector of numbers");
+        error_at(
+            at,
+            "concat joins tensors along an axis that they have, and a number has none; stack(list) makes a vector of numbers");
     int axis = axis_of(at, a[1], in[0]->shape.rank, "concat");
     for (int k = 0; k < count; k++) {
         const Shape *s = &in[k]->shape, *first = &in[0]->shape;
@@ -399,7 +403,8 @@ static Value *run_concat(Elaborator *e, const Place *at, Value **a)
         for (int n = 0; fits && n < s->rank; n++)
             fits = n == axis || s->extent[n] == first->extent[n];
         if (!fits)
-            error_at(at, "concat along axis %d: the shapes may differ there only, not as %s and %s do", axis, shape_text(first), shape_text(s));
+            error_at(at, "concat along axis %d: the shapes may differ there only, not as %s and %s do", axis, shape_text(first),
+                     shape_text(s));
     }
     for (int k = 0; k < count; k++)
         in[k] = graph_cast(graph_at(e, at), in[k], dtype);
@@ -520,8 +525,9 @@ static void use_group(Elaborator *e, const Place *at, int64_t n)
 {
     int64_t least = e->model->group / gcd(e->model->group, n);
     if (__builtin_mul_overflow(least, n, &e->model->group) || e->model->group > INT32_MAX)
-        error_at(at, "groups of %" PRId64 " samples do not go with the other groups: shards would have to begin at "
-                     "multiples of too large a number",
+        error_at(at,
+                 "groups of %" PRId64 " samples do not go with the other groups: shards would have to begin at "
+                 "multiples of too large a number",
                  n);
 }
 
@@ -530,8 +536,9 @@ static void warn_of_shards(Elaborator *e, const Place *at)
 {
     const Place *user = users_place(at);
     if (is_news(e, user, "shard"))
-        lint_at(e->settings->silenced, LINT_SHARD_STATISTICS, at, "statistics of \"shard\": results depend on the number of devices; a number of samples or \"batch\" "
-                       "does not");
+        lint_at(e->settings->silenced, LINT_SHARD_STATISTICS, at,
+                "statistics of \"shard\": results depend on the number of devices; a number of samples or \"batch\" "
+                "does not");
 }
 
 /* Padding samples get their own value instead of the sum. The sum over a group without valid samples is 0, and dividing by its
@@ -549,8 +556,10 @@ static void check_batch(const Elaborator *e, const Place *at, const char *name)
     if (!e->in_model || e->in_init)
         error_at(at, "%s belongs in a model or a layer of it: there are no samples here", name);
     if (!e->frame->training)
-        error_at(at, "%s where 'training' is false: a prediction would depend on its neighbours; a loss of training alone "
-                     "is put into if training { }, what evaluation needs into a state that training updates", name);
+        error_at(at,
+                 "%s where 'training' is false: a prediction would depend on its neighbours; a loss of training alone "
+                 "is put into if training { }, what evaluation needs into a state that training updates",
+                 name);
 }
 
 static Value *of_batch(Elaborator *e, const Place *at, Node *y)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+/* clang-format off */
 #define CACHE {"cache", ARGUMENT_CHOICE, "ram disk", "disk"}
 #define SHUFFLE {"shuffle", ARGUMENT_SHUFFLE, NULL, NULL}
 #define ON_BAD {"on_bad", ARGUMENT_CHOICE, "stop skip", NULL}
@@ -44,6 +45,7 @@ const DataRow DATA_ROWS[] = {
      {{"column", ARGUMENT_TEXT, NULL, NULL}}},
     {.name = NULL},
 };
+/* clang-format on */
 
 const DataRow *find_row(const char *name)
 {
@@ -71,10 +73,7 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-static DataItem number_item(double v)
-{
-    return (DataItem){NULL, v};
-}
+static DataItem number_item(double v) { return (DataItem){NULL, v}; }
 
 static void add_text(DataOption *o, const Place *at, const Value *v, const char *what)
 {
@@ -161,9 +160,7 @@ static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter
         break;
     case ARGUMENT_COUNT:
     case ARGUMENT_SHARE:
-    case ARGUMENT_NUMBER:
-        add_number(&o, p->kind, at, v, what);
-        break;
+    case ARGUMENT_NUMBER: add_number(&o, p->kind, at, v, what); break;
     case ARGUMENT_SIZE:
         for (int k = 0; k < (v->kind == VALUE_LIST ? v->count : 1); k++) {
             const Value *n = v->kind == VALUE_LIST ? v->items[k] : v;
@@ -193,9 +190,7 @@ static DataOption check_value(Elaborator *e, const DataRow *row, const Parameter
         DataItem item = {v->text, 0};
         APPEND(o.items, o.count, item);
         break;
-    case ARGUMENT_SHUFFLE:
-        add_shuffle(&o, at, v, what);
-        break;
+    case ARGUMENT_SHUFFLE: add_shuffle(&o, at, v, what); break;
     }
     if (p->later && v->kind == VALUE_STRING && has_word(p->later, v->text))
         no_data_yet(e, at, format("%s = \"%s\"", p->name, v->text));
@@ -219,7 +214,8 @@ _Noreturn void unknown_argument(const Elaborator *e, const DataRow *row, const P
     }
     const char *hint = did_you_mean(name, names, count);
     if (!hint[0])
-        hint = columns ? format("; inputs: %s; options: %s", text_of(&inputs), text_of(&options)) : format("; it has: %s", text_of(&options));
+        hint = columns ? format("; inputs: %s; options: %s", text_of(&inputs), text_of(&options))
+                       : format("; it has: %s", text_of(&options));
     if (columns)
         error_at(at, "'%s' is neither an input of the model nor an option of %s%s", name, row->name, hint);
     error_at(at, "'%s' has no parameter '%s'%s", row->name, name, hint);
@@ -240,7 +236,8 @@ static DataColumn path_column(const Elaborator *e, const DataRow *row, const Arg
     return c;
 }
 
-static DataColumn table_column(const Elaborator *e, const DataRow *row, const Argument *one, const char ***decoded, int *decoded_count)
+static DataColumn table_column(const Elaborator *e, const DataRow *row, const Argument *one, const char ***decoded,
+                               int *decoded_count)
 {
     DataColumn c = {.name = one->name, .input = -1, .at = one->at};
     const Value *v = one->value;
@@ -300,7 +297,8 @@ DataCall check_call(Elaborator *e, const DataRow *row, const Place *at, Argument
             error_at(one->at, "%s%s: %s", row->name,
                      row->positions || !names_columns ? " takes fewer arguments by position" : " names its columns", row->usage);
         if (one->name && names_columns && (p < 0 || find_input(e, one->name) >= 0)) {
-            add_column(set, row->kind == COLUMNS_PATHS ? path_column(e, row, one) : table_column(e, row, one, decoded, decoded_count));
+            add_column(set,
+                       row->kind == COLUMNS_PATHS ? path_column(e, row, one) : table_column(e, row, one, decoded, decoded_count));
             continue;
         }
         if (p < 0)

@@ -10,12 +10,8 @@ static void break_names(Elaborator *e, const Tree *t)
     switch (t->kind) {
     case TREE_INPUT:
     case TREE_WEIGHT:
-    case TREE_STATE:
-        set_local(e, t->text, value_broken());
-        return;
-    case TREE_RETURN:
-        f->result = value_broken();
-        return;
+    case TREE_STATE: set_local(e, t->text, value_broken()); return;
+    case TREE_RETURN: f->result = value_broken(); return;
     case TREE_BROKEN:
         f->broken = true;
         if (t->text && *t->text) /* the statement may have been NAME = ... */
@@ -29,10 +25,8 @@ static void break_names(Elaborator *e, const Tree *t)
     case TREE_FOR:
     case TREE_SCAN:
     case TREE_IF:
-    case TREE_BLOCK:
-        break;
-    default:
-        return;
+    case TREE_BLOCK: break;
+    default: return;
     }
     for (const Tree *c = t->first; c; c = c->next)
         break_names(e, c);

@@ -85,7 +85,4 @@ static void check_value(Elaborator *e, const Node *n, bool *seen)
         check_value(e, n->in[k], seen);
 }
 
-void require_of_inputs(Elaborator *e, const Node *value)
-{
-    check_value(e, value, NEW_ARRAY(bool, value->graph->node_count));
-}
+void require_of_inputs(Elaborator *e, const Node *value) { check_value(e, value, NEW_ARRAY(bool, value->graph->node_count)); }

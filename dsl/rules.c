@@ -24,9 +24,7 @@ static void rule_assign(Elaborator *e, const Tree *t)
     Value *v = which == RULE_OPTIMIZER ? eval_optimizer(e, value, true) : eval(e, value);
     Rule *r = &e->rules[e->rule_count - 1];
     switch ((RuleKey)which) {
-    case RULE_LR:
-        v = value_tensor(r->lr = rate_node(e, at, name, v));
-        break;
+    case RULE_LR: v = value_tensor(r->lr = rate_node(e, at, name, v)); break;
     case RULE_DECAY:
         v = value_tensor(r->decay = rate_node(e, at, name, v));
         r->decay_at = at;
@@ -138,8 +136,7 @@ void check_rules(Elaborator *e)
             if (e->rules[k].matched[n])
                 continue;
             const char *const *names = names_of_weights(e, &count);
-            error_tree(e, p, "the pattern %s reaches no weight%s (`mgpuc check` lists the names)",
-                       string_literal(p->text),
+            error_tree(e, p, "the pattern %s reaches no weight%s (`mgpuc check` lists the names)", string_literal(p->text),
                        similar_pattern(p->text, names, count));
         }
     }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+/* clang-format off */
 const char *const SETTING_NAMES[SETTING_COUNT] = {
     [SET_BATCH] = "batch", [SET_EPOCHS] = "epochs", [SET_STEPS] = "steps", [SET_LR] = "lr", [SET_DECAY] = "decay",
     [SET_OPTIMIZER] = "optimizer", [SET_PRECISION] = "precision", [SET_ACCUMULATE] = "accumulate", [SET_CLIP] = "clip",
@@ -15,6 +16,7 @@ const char *const SETTING_NAMES[SETTING_COUNT] = {
     [SET_SAVE] = "save", [SET_KEEP] = "keep", [SET_PATIENCE] = "patience", [SET_BEST] = "best", [SET_ON_NAN] = "on_nan",
     [SET_OBSERVE] = "observe", [SET_MEMORY] = "memory", [SET_RECOMPUTE] = "recompute", [SET_WORKERS] = "workers", [SET_EXACT] = "exact",
 };
+/* clang-format on */
 
 int find_text(const char *name, const char *const *list, int count)
 {
@@ -190,7 +192,8 @@ static const char *similar_choice(const Value *v, const char *const *choices, in
 {
     if (v->kind != VALUE_STRING)
         return "";
-    return find_text(v->text, choices, count) >= 0 ? format("; write %s, without quotes", v->text) : did_you_mean(v->text, choices, count);
+    return find_text(v->text, choices, count) >= 0 ? format("; write %s, without quotes", v->text)
+                                                   : did_you_mean(v->text, choices, count);
 }
 
 static int64_t whole_between(const Place *at, const Value *v, const char *what, int64_t least, int64_t most)
@@ -238,7 +241,8 @@ static void set_precision(Elaborator *e, const Place *at, const Value *v)
     bool type = v->kind == VALUE_TYPE && dtype_is_float((Dtype)v->i);
     bool tf32 = v->kind == VALUE_STRING && strcmp(v->text, "tf32") == 0;
     if (!type && !tf32)
-        error_at(at, "precision is f32, tf32, bf16, f16 or f64, not %s%s", value_describe(v), similar_choice(v, CHOICES, COUNT(CHOICES)));
+        error_at(at, "precision is f32, tf32, bf16, f16 or f64, not %s%s", value_describe(v),
+                 similar_choice(v, CHOICES, COUNT(CHOICES)));
     e->model->precision = type ? (Dtype)v->i : F32;
     e->model->tf32 = tf32;
 }
@@ -265,8 +269,10 @@ Clip clip_value(const Place *at, const Value *v)
 
 static QuantityUnit unit_of(const Value *v)
 {
-    static const struct { const char *text; QuantityUnit unit; } UNITS[] = {
-        {"steps", UNIT_STEPS}, {"epochs", UNIT_EPOCHS}, {"samples", UNIT_SAMPLES}, {"s", UNIT_SECONDS}};
+    static const struct {
+        const char *text;
+        QuantityUnit unit;
+    } UNITS[] = {{"steps", UNIT_STEPS}, {"epochs", UNIT_EPOCHS}, {"samples", UNIT_SAMPLES}, {"s", UNIT_SECONDS}};
     for (int k = 0; k < COUNT(UNITS) && v->kind == VALUE_QUANTITY; k++)
         if (strcmp(UNITS[k].text, v->text) == 0)
             return UNITS[k].unit;
@@ -315,8 +321,8 @@ Watch watch_value(const Place *at, const Value *v, const char *name)
     bool pair = v->kind == VALUE_LIST && v->count == 2 && v->items[0]->kind == VALUE_STRING;
     bool highest = pair && strcmp(v->items[0]->text, "highest") == 0;
     if (!pair || (!highest && strcmp(v->items[0]->text, "lowest") != 0))
-        error_at(at, "%s is highest(\"%s\") or lowest(\"%s\"), not %s", name, metric_meant(v, "accuracy"), metric_meant(v, "loss"),
-                 value_describe(v));
+        error_at(at, "%s is highest(\"%s\") or lowest(\"%s\"), not %s", name, metric_meant(v, "accuracy"),
+                 metric_meant(v, "loss"), value_describe(v));
     if (v->items[1]->kind != VALUE_STRING)
         error_at(at, "%s needs the name of a metric, as in %s(\"%s\"), not %s", v->items[0]->text, v->items[0]->text,
                  metric_meant(v->items[1], "loss"), value_describe(v->items[1]));
@@ -351,8 +357,10 @@ static Quantity swa_part(const Place *at, const Value *v, bool start)
     if (start && v->kind == VALUE_NUMBER && number_of(v) >= 0 && number_of(v) < 1)
         return (Quantity){number_of(v), UNIT_SHARE};
     if (unit == UNIT_NONE || unit == UNIT_SECONDS || v->d < 0 || (!start && v->d == 0))
-        error_at(at, "swa is the beginning of the average, as in 75epochs or 0.75 of the run, or a list of it and the interval, "
-                     "as in [9000steps, 500steps], not %s", value_describe(v));
+        error_at(at,
+                 "swa is the beginning of the average, as in 75epochs or 0.75 of the run, or a list of it and the interval, "
+                 "as in [9000steps, 500steps], not %s",
+                 value_describe(v));
     return (Quantity){v->d, unit};
 }
 
@@ -390,8 +398,10 @@ const char *rules_value(const Place *at, const Value *v)
     for (int i = 0; i < count; i++) {
         const Value *rule = v->kind == VALUE_LIST ? v->items[i] : v;
         if (rule->kind != VALUE_STRING || !rule->text[0])
-            error_at(at, "rules is the name of a set of the library (\"gpt2\"), the path of a file, or a list of rules "
-                         "([\"fc.* = classifier.*\"]), not %s", value_describe(rule));
+            error_at(at,
+                     "rules is the name of a set of the library (\"gpt2\"), the path of a file, or a list of rules "
+                     "([\"fc.* = classifier.*\"]), not %s",
+                     value_describe(rule));
         text_add(&text, "%s%s", i ? "; " : "", rule->text);
     }
     return text_of(&text);

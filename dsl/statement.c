@@ -11,9 +11,8 @@ static void assign(Elaborator *e, const Tree *t)
         return;
     }
     const char *name = names->first->text;
-    e->shared_name = value->kind == TREE_CALL && value->first->kind == TREE_NAME && strcmp(value->first->text, "shared") == 0
-                         ? name
-                         : NULL;
+    e->shared_name =
+        value->kind == TREE_CALL && value->first->kind == TREE_NAME && strcmp(value->first->text, "shared") == 0 ? name : NULL;
     Value *v = eval(e, value);
     e->shared_name = NULL;
     set_name(e, names->first, v);
@@ -68,7 +67,10 @@ static void run_for(Elaborator *e, const Tree *t)
     const char *before = f->loops;
     for (int k = 0; k < v->count && !f->returned; k++) {
         if (++e->steps > MOST_STEPS)
-            last_error_at(place_of(e, t), "'for' runs at compile time, each step is a part of the graph, and these are more than %d steps; 'scan' is a loop at run time, and operations on tensors need none", MOST_STEPS);
+            last_error_at(
+                place_of(e, t),
+                "'for' runs at compile time, each step is a part of the graph, and these are more than %d steps; 'scan' is a loop at run time, and operations on tensors need none",
+                MOST_STEPS);
         f->loops = format("%s.%d", before, k);
         if (names->first->next)
             unpack(e, names, v->items[k]);
@@ -119,7 +121,10 @@ static void run_statement(Elaborator *e, const Tree *t)
         return;
     }
     case TREE_FOR: run_for(e, t); return;
-    case TREE_RETURN: must_be(e, t, e->frame->kind == FRAME_LAYER, "a layer"); run_return(e, t); return;
+    case TREE_RETURN:
+        must_be(e, t, e->frame->kind == FRAME_LAYER, "a layer");
+        run_return(e, t);
+        return;
     default: run_other(e, t);
     }
 }

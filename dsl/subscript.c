@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-typedef struct Range { int64_t start, count, step; } Range;
+typedef struct Range {
+    int64_t start, count, step;
+} Range;
 
 /* Applies Python's rules for start:end:step to an axis of n elements. */
 static Range range_of(const Place *at, const Value *start, const Value *end, const Value *step, int64_t n)
@@ -67,8 +69,7 @@ Value *take(Elaborator *e, const Place *at, Node *x, int axis, int64_t i)
     return value_tensor(graph_reshape(g, graph_slice(g, x, start, count, step), dropped));
 }
 
-Value *slice_axis(Elaborator *e, const Place *at, Node *x, int axis, const Value *start, const Value *end,
-                  const Value *step)
+Value *slice_axis(Elaborator *e, const Place *at, Node *x, int axis, const Value *start, const Value *end, const Value *step)
 {
     int64_t first[MAX_RANK] = {0}, count[MAX_RANK], by[MAX_RANK];
     for (int k = 0; k < x->shape.rank; k++)
@@ -112,7 +113,8 @@ static void plan_index(Elaborator *e, const Sub *sub, Node *x, int axis, Plan *p
     }
     int64_t i = whole_of(at, v, "an index");
     if (i < -n || i >= n)
-        error_at(at, "index %" PRId64 " is outside of axis %d, which has %" PRId64 " elements: 0 is the first, -1 the last", i, axis, n);
+        error_at(at, "index %" PRId64 " is outside of axis %d, which has %" PRId64 " elements: 0 is the first, -1 the last", i,
+                 axis, n);
     plan->start[axis] = i < 0 ? i + n : i;
     plan->count[axis] = 1;
     plan->drop[axis] = true;
@@ -129,8 +131,7 @@ static void plan_subscripts(Elaborator *e, const Subs *subs, Node *x, Plan *plan
     if (dots > 1)
         error_at(at, "'...' can be used only once in a subscript");
     if (used > rank)
-        error_at(at, "%d subscripts for a tensor %s of %d ax%s", used, shape_text(&x->shape), rank,
-                 rank == 1 ? "is" : "es");
+        error_at(at, "%d subscripts for a tensor %s of %d ax%s", used, shape_text(&x->shape), rank, rank == 1 ? "is" : "es");
     for (int k = 0; k < rank; k++)
         plan->count[k] = x->shape.extent[k], plan->step[k] = 1;
     for (const Sub *s = subs->list; s < subs->list + subs->count; s++) {
@@ -250,7 +251,8 @@ Value *field(Elaborator *e, const Place *at, Value *of, const char *name)
     }
     const Input *input = of->kind == VALUE_TENSOR ? class_input(n) : NULL;
     if (!input && (dtype_is_float(n->dtype) || n->weak))
-        error_at(at, "%s has no classes: only an input of type class(n) has; i32(x) makes whole numbers of it", value_describe(of));
+        error_at(at, "%s has no classes: only an input of type class(n) has; i32(x) makes whole numbers of it",
+                 value_describe(of));
     return input ? value_whole(input->classes) : value_none();
 }
 

@@ -14,7 +14,11 @@ Graph *graph_at(Elaborator *e, const Place *at)
 
 /* ---- numbers and lists as constants */
 
-typedef struct Gathered { double *data; int64_t count, capacity; bool fraction, boolean, number, large; } Gathered;
+typedef struct Gathered {
+    double *data;
+    int64_t count, capacity;
+    bool fraction, boolean, number, large;
+} Gathered;
 
 static void gather(const Place *at, const Value *v, Shape *shape, int level, Gathered *out)
 {
@@ -107,11 +111,11 @@ Node *node_of(Elaborator *e, const Place *at, const Value *v, const char *what)
     case VALUE_TENSOR: check_graph(e, at, v->node); return v->node;
     case VALUE_RESULTS: return node_of(e, at, v->items[0], what);
     case VALUE_WEIGHTED:
-        error_at(at, "%s is a weighted value: it can be computed with element-wise, be a loss or a metric, or be taken "
-                     "apart with .value and .weight",
+        error_at(at,
+                 "%s is a weighted value: it can be computed with element-wise, be a loss or a metric, or be taken "
+                 "apart with .value and .weight",
                  what);
-    case VALUE_LAYER:
-        error_at(at, "%s must be a tensor, not %s; is a call '(...)' missing?", what, value_describe(v));
+    case VALUE_LAYER: error_at(at, "%s must be a tensor, not %s; is a call '(...)' missing?", what, value_describe(v));
     default: error_at(at, "%s must be a tensor, not %s", what, value_describe(v));
     }
 }
@@ -163,8 +167,8 @@ Shape broadcast_shapes(const Place *at, const Shape *a, const Shape *b, const ch
     for (int k = 1; k <= shorter; k++) {
         int64_t x = a->extent[a->rank - k], y = b->extent[b->rank - k];
         if (x != y && x != 1 && y != 1)
-            error_at(at, "%s: the shapes %s and %s do not fit: an axis of %" PRId64 " meets one of %" PRId64, what,
-                     shape_text(a), shape_text(b), x, y);
+            error_at(at, "%s: the shapes %s and %s do not fit: an axis of %" PRId64 " meets one of %" PRId64, what, shape_text(a),
+                     shape_text(b), x, y);
         out.extent[out.rank - k] = x == 1 ? y : x;
     }
     return out;
@@ -186,8 +190,7 @@ Value *weighted_value(Elaborator *e, const Place *at, Node *value, Node *weight)
     Value *v = value_new();
     v->kind = VALUE_WEIGHTED;
     v->node = value;
-    v->weight = shape_equal(&value->shape, &weight->shape) ? weight
-                                                           : graph_broadcast(graph_at(e, at), weight, value->shape);
+    v->weight = shape_equal(&value->shape, &weight->shape) ? weight : graph_broadcast(graph_at(e, at), weight, value->shape);
     return v;
 }
 
@@ -227,13 +230,13 @@ static Node *plain(Elaborator *e, const Place *at, const Value *v, const char *w
 Value *apply_binary(Elaborator *e, const Place *at, Op op, bool swap, bool negate, Value *a, Value *b, const char *shown)
 {
     if (a->kind == VALUE_WEIGHTED && b->kind == VALUE_WEIGHTED)
-        error_at(at, "'%s' of two weighted values: their weights differ; make each a loss or metric of its own, or take "
-                     "them apart with .value and .weight",
+        error_at(at,
+                 "'%s' of two weighted values: their weights differ; make each a loss or metric of its own, or take "
+                 "them apart with .value and .weight",
                  shown);
     Node *x = plain(e, at, a, "the left side"), *y = plain(e, at, b, "the right side");
     if ((op == OP_AND || op == OP_OR) && (x->dtype != BOOL || y->dtype != BOOL))
-        error_at(at, "'%s' is for true, false and bool tensors, not for %s", shown,
-                 value_describe(x->dtype != BOOL ? a : b));
+        error_at(at, "'%s' is for true, false and bool tensors, not for %s", shown, value_describe(x->dtype != BOOL ? a : b));
     Graph *g = graph_at(e, at);
     Node *r = swap ? graph_binary(g, op, y, x) : graph_binary(g, op, x, y);
     if (negate)
@@ -261,7 +264,10 @@ Value *cast_value(Elaborator *e, const Place *at, Dtype dtype, Value *v)
 
 /* ---- matmul of one sample, with NumPy's rules */
 
-typedef struct MatmulOperand { Node *node; char letters[MAX_RANK + 1]; } MatmulOperand;
+typedef struct MatmulOperand {
+    Node *node;
+    char letters[MAX_RANK + 1];
+} MatmulOperand;
 
 /* Drops a batch axis of extent 1 that is broadcast: only the other operand then has its letter. */
 static void drop_axis(Elaborator *e, const Place *at, MatmulOperand *o, int axis)
@@ -316,8 +322,7 @@ Value *matmul(Elaborator *e, const Place *at, Value *va, Value *vb)
     int64_t inner_a = a.node->shape.extent[ra - 1], inner_b = b.node->shape.extent[rb > 1 ? rb - 2 : 0];
     if (inner_a != inner_b)
         error_at(at, "%s @ %s: the last axis of the left side, %" PRId64 ", is not the %s of the right side, %" PRId64,
-                 shape_text(&a.node->shape), shape_text(&b.node->shape), inner_a,
-                 rb > 1 ? "last axis but one" : "axis", inner_b);
+                 shape_text(&a.node->shape), shape_text(&b.node->shape), inner_a, rb > 1 ? "last axis but one" : "axis", inner_b);
     char spec[4 * MAX_RANK + 8];
     char result[MAX_RANK + 2];
     int n = 0;

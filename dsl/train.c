@@ -103,7 +103,8 @@ static void apply_sets(Elaborator *e, bool all)
 static void default_optimizer(Elaborator *e)
 {
     Place *at = NEW(Place);
-    *at = (Place){.source = e->model->source, .line = e->train_tree ? e->train_tree->line : 1,
+    *at = (Place){.source = e->model->source,
+                  .line = e->train_tree ? e->train_tree->line : 1,
                   .column = e->train_tree ? e->train_tree->column : 1};
     Step s = {.layer = library_layer(e, "sgd"), .at = at, .arguments = with_set_arguments(e, "optimizer", (Arguments){0})};
     put_setting(e, "optimizer", at, NULL, value_step(s));
@@ -126,9 +127,11 @@ void warn_of_rate(Elaborator *e)
         if (strcmp(e->model->settings[k].name, "lr") == 0)
             rate = e->model->settings[k].value;
     bool plain = rate > 0;
-    lint_at(e->settings->silenced, LINT_LEARNING_RATE, batch->at, "the rate of this file is for batches of %g, and this is %.3g times as many samples; usual are %s for sgd, %s for adam and the like%s",
-            e->text_batch, times, plain ? format("--set lr=%.3g", rate * times) : format("a rate %.3g times as high", times),
-            plain ? format("--set lr=%.3g", rate * sqrt(times)) : format("%.3g times", sqrt(times)), plain ? "" : ", with a warmup");
+    lint_at(
+        e->settings->silenced, LINT_LEARNING_RATE, batch->at,
+        "the rate of this file is for batches of %g, and this is %.3g times as many samples; usual are %s for sgd, %s for adam and the like%s",
+        e->text_batch, times, plain ? format("--set lr=%.3g", rate * times) : format("a rate %.3g times as high", times),
+        plain ? format("--set lr=%.3g", rate * sqrt(times)) : format("%.3g times", sqrt(times)), plain ? "" : ", with a warmup");
 }
 
 /* Warns once of all settings that a model without a loss does not read. */
@@ -245,8 +248,8 @@ void run_train(Elaborator *e, bool trial)
     pop_frame(e, before);
     e->batch = m->batch;
     e->quiet = false;
-    static const char *const FIXED[] = {"batch", "optimizer", "precision", "accumulate", "clip",
-                                       "ema",   "swa",       "init",  "rules",    "best",       "on_nan", "recompute", "observe"};
+    static const char *const FIXED[] = {"batch", "optimizer", "precision", "accumulate", "clip",      "ema",    "swa",
+                                        "init",  "rules",     "best",      "on_nan",     "recompute", "observe"};
     m->fixed = NULL;
     m->fixed_count = 0;
     for (int k = 0; k < COUNT(FIXED); k++)

@@ -187,9 +187,12 @@ void tree_print(const Tree *t, Text *out) { print_at(t, 0, out); }
 /* ---- an expression as text */
 
 /* The precedence of operators, as in parse.y. */
-static const struct { const char *operator; int level; } BINDING[] = {
-    {"or", 1}, {"and", 2}, {"not", 3}, {"==", 4}, {"!=", 4}, {"<", 4}, {">", 4}, {"<=", 4}, {">=", 4}, {"+", 5}, {"-", 5},
-    {"*", 6}, {"/", 6}, {"//", 6}, {"%", 6}, {"@", 6}, {"**", 8},
+static const struct {
+    const char *operator;
+    int level;
+} BINDING[] = {
+    {"or", 1}, {"and", 2}, {"not", 3}, {"==", 4}, {"!=", 4}, {"<", 4}, {">", 4}, {"<=", 4}, {">=", 4},
+    {"+", 5},  {"-", 5},   {"*", 6},   {"/", 6},  {"//", 6}, {"%", 6}, {"@", 6}, {"**", 8},
 };
 enum { BINDS_LEAST, BINDS_NEGATION = 7, BINDS_MOST = 9 };
 
@@ -231,8 +234,15 @@ static void add_expression(const Tree *t, Text *out)
     case TREE_STRING: print_quoted(t->text, out); break;
     case TREE_NONE: text_add(out, "none"); break;
     case TREE_DOTS: text_add(out, "..."); break;
-    case TREE_NAMED: text_add(out, "%s = ", t->text); add_expression(a, out); break;
-    case TREE_LIST: text_add(out, "["); add_list(t, out); text_add(out, "]"); break;
+    case TREE_NAMED:
+        text_add(out, "%s = ", t->text);
+        add_expression(a, out);
+        break;
+    case TREE_LIST:
+        text_add(out, "[");
+        add_list(t, out);
+        text_add(out, "]");
+        break;
     case TREE_ARGS:
     case TREE_SUBS: add_list(t, out); break;
     case TREE_SLICE:
@@ -242,21 +252,47 @@ static void add_expression(const Tree *t, Text *out)
             text_add(out, c->next ? ":" : "");
         }
         break;
-    case TREE_FIELD: add_operand(a, BINDS_MOST, out); text_add(out, ".%s", t->text); break;
-    case TREE_CALL: add_operand(a, BINDS_MOST, out); text_add(out, "("); add_expression(b, out); text_add(out, ")"); break;
-    case TREE_INDEX: add_operand(a, BINDS_MOST, out); text_add(out, "["); add_expression(b, out); text_add(out, "]"); break;
-    case TREE_UNARY: text_add(out, *t->text == '-' ? "-" : "not "); add_operand(a, level, out); break;
+    case TREE_FIELD:
+        add_operand(a, BINDS_MOST, out);
+        text_add(out, ".%s", t->text);
+        break;
+    case TREE_CALL:
+        add_operand(a, BINDS_MOST, out);
+        text_add(out, "(");
+        add_expression(b, out);
+        text_add(out, ")");
+        break;
+    case TREE_INDEX:
+        add_operand(a, BINDS_MOST, out);
+        text_add(out, "[");
+        add_expression(b, out);
+        text_add(out, "]");
+        break;
+    case TREE_UNARY:
+        text_add(out, *t->text == '-' ? "-" : "not ");
+        add_operand(a, level, out);
+        break;
     case TREE_BINARY:
         add_operand(a, level + (strcmp(t->text, "**") == 0), out);
         text_add(out, " %s ", t->text);
         add_operand(b, level + (strcmp(t->text, "**") != 0), out);
         break;
-    case TREE_SECTION: text_add(out, "|> "); add_expression(a, out); break;
-    case TREE_PIPE: add_expression(a, out); text_add(out, " |> "); add_expression(b, out); break;
+    case TREE_SECTION:
+        text_add(out, "|> ");
+        add_expression(a, out);
+        break;
+    case TREE_PIPE:
+        add_expression(a, out);
+        text_add(out, " |> ");
+        add_expression(b, out);
+        break;
     case TREE_CHOICE:
-        text_add(out, "if "); add_expression(a, out);
-        text_add(out, " then "); add_expression(b, out);
-        text_add(out, " else "); add_expression(b->next, out);
+        text_add(out, "if ");
+        add_expression(a, out);
+        text_add(out, " then ");
+        add_expression(b, out);
+        text_add(out, " else ");
+        add_expression(b->next, out);
         break;
     default: text_add(out, "%s", t->text); break; /* a name, a number, a quantity, true or false */
     }

@@ -26,7 +26,8 @@ const Tree *maker(const Tree *block, const char *name)
             break;
         case TREE_IF:
             for (const Tree *c = s->first->next; c && !found; c = c->next)
-                found = c->kind == TREE_BLOCK ? maker(c, name) : maker(&(Tree){.first = (Tree *)(uintptr_t)c, .kind = TREE_BLOCK}, name);
+                found = c->kind == TREE_BLOCK ? maker(c, name)
+                                              : maker(&(Tree){.first = (Tree *)(uintptr_t)c, .kind = TREE_BLOCK}, name);
             break;
         default: break;
         }
@@ -134,8 +135,9 @@ static void refuse_known(const Elaborator *e, const Tree *t, const char *name, b
         error_tree(e, t, "'%s' belongs in the data block, not in a model (mgpuc doc %s)", name, name);
     const Tree *result = e->frame && !call ? result_called(e->frame->block, name) : NULL;
     if (result)
-        error_tree(e, t, "unknown name '%s': the %s of line %d is called so, which is no variable; write %s = ... above, then %s %s", name,
-                   tree_kind_name(result->kind), result->line, name, tree_kind_name(result->kind), name);
+        error_tree(e, t,
+                   "unknown name '%s': the %s of line %d is called so, which is no variable; write %s = ... above, then %s %s",
+                   name, tree_kind_name(result->kind), result->line, name, tree_kind_name(result->kind), name);
 }
 
 _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool call)
@@ -174,7 +176,9 @@ _Noreturn void unknown_name(Elaborator *e, const Tree *t, const char *name, bool
         APPEND(names, count, KNOWN[k]);
     for (int k = 0; k < COUNT(TYPES) - 1; k++) /* without "class", which is not a name by itself */
         APPEND(names, count, TYPES[k]);
-    const char *value = value_called(name), *hint = call ? elsewhere(name) : value ? format("; it is written '%s'", value) : type_elsewhere(name);
+    const char *value = value_called(name), *hint = call    ? elsewhere(name)
+                                                    : value ? format("; it is written '%s'", value)
+                                                            : type_elsewhere(name);
     hint = hint || call ? hint : unquoted_choice(name);
     hint = hint ? hint : did_you_mean(name, names, count);
     error_tree(e, t, call ? "unknown layer or function '%s'%s" : "unknown name '%s'%s", name, hint);

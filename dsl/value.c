@@ -124,7 +124,8 @@ double exact_number(const Place *at, const Value *v)
     int64_t low = v->i & 0xffffffff;
     if (v->whole && (d >= 0x1p63 || (int64_t)d != v->i))
         error_at(at,
-                 "constants of tensors are doubles, which hold every whole number only up to 2^53, not %" PRId64 "; write %.0f.0, the nearest, "
+                 "constants of tensors are doubles, which hold every whole number only up to 2^53, not %" PRId64
+                 "; write %.0f.0, the nearest, "
                  "or compute it in i64: (i64(tensor([%" PRId64 "]))[0] * 4294967296 + %" PRId64 ")",
                  v->i, d, (v->i - low) / 4294967296, low);
     return d;
@@ -343,7 +344,8 @@ enum { LONGEST_TEXT = 1 << 20 };
 static Value *concatenate(const Place *at, const Value *a, const Value *b)
 {
     if ((int64_t)a->count + b->count > LONGEST_LIST)
-        error_at(at, "a list of %" PRId64 " elements is too long: at most %d are possible", (int64_t)a->count + b->count, LONGEST_LIST);
+        error_at(at, "a list of %" PRId64 " elements is too long: at most %d are possible", (int64_t)a->count + b->count,
+                 LONGEST_LIST);
     Value **items = NEW_ARRAY(Value *, a->count + b->count);
     if (a->count)
         memcpy(items, a->items, sizeof *items * (size_t)a->count);
@@ -360,8 +362,7 @@ static bool joins(const Value *v)
 Value *compute_binary(Elaborator *e, const Place *at, const char *op, Value *a, Value *b)
 {
     (void)e;
-    bool tensors = a->kind == VALUE_TENSOR || a->kind == VALUE_WEIGHTED || b->kind == VALUE_TENSOR ||
-                   b->kind == VALUE_WEIGHTED;
+    bool tensors = a->kind == VALUE_TENSOR || a->kind == VALUE_WEIGHTED || b->kind == VALUE_TENSOR || b->kind == VALUE_WEIGHTED;
     bool equality = strcmp(op, "==") == 0 || strcmp(op, "!=") == 0;
     if (equality && (!tensors || a->kind == VALUE_NONE || b->kind == VALUE_NONE || a->kind == VALUE_STRING ||
                      b->kind == VALUE_STRING || a->kind == VALUE_TYPE || b->kind == VALUE_TYPE))
@@ -419,8 +420,7 @@ Shape shape_from(const Place *at, Value *const *dims, int count)
     for (int k = 0; k < count && !empty; k++)
         if (__builtin_mul_overflow(total, extent[k], &total) || total > (INT64_C(1) << 56)) {
             Value list = {.kind = VALUE_LIST, .items = (Value **)(uintptr_t)dims, .count = count};
-            error_at(at, "the shape %s has more elements than can be counted (2^56)",
-                     value_print(&list));
+            error_at(at, "the shape %s has more elements than can be counted (2^56)", value_print(&list));
         }
     return shape_of(count, extent);
 }

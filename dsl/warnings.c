@@ -8,7 +8,8 @@
 
 /* ---- calls of losses */
 
-static const char *const PAIRED[] = {"mse", "mae", "huber", "binary_cross_entropy"}; /* losses of two values of the same shape */
+/* losses of two values of the same shape */
+static const char *const PAIRED[] = {"mse", "mae", "huber", "binary_cross_entropy"};
 static const struct {
     const char *loss, *act;
 } LOGITS[] = {
@@ -18,7 +19,8 @@ static const struct {
     {"ctc", "softmax"},
     {"binary_cross_entropy", "sigmoid"},
 };
-static const char *const ACTS[] = {"softmax", "sigmoid"}; /* their results are probabilities, which none of these losses takes */
+/* their results are probabilities, which none of these losses takes */
+static const char *const ACTS[] = {"softmax", "sigmoid"};
 
 static const Node *tensor_of(const Value *v)
 {
@@ -44,9 +46,9 @@ static void check_pair(Elaborator *e, const char *loss, const Node *a, const Nod
     int64_t count = shape_count(&all);
     if ((count != shape_count(&a->shape) || count != shape_count(&b->shape)) && is_news(e, at, loss))
         lint_at(e->settings->silenced, LINT_LOSS_SHAPES, at,
-                   "%s of %s and %s repeats values until both are %s; give both one shape: a dense layer as wide as the "
-                   "target, or reshape",
-                   loss, shape_text(&a->shape), shape_text(&b->shape), shape_text(&all));
+                "%s of %s and %s repeats values until both are %s; give both one shape: a dense layer as wide as the "
+                "target, or reshape",
+                loss, shape_text(&a->shape), shape_text(&b->shape), shape_text(&all));
 }
 
 /* Positional arguments that look like those of PyTorch's modules, which name the number of channels (or rows of a table) that our
@@ -90,7 +92,8 @@ static bool is_habit(const struct Habit *f, Value *const *values, int by_place, 
             return false;
     double tells = number_of(values[f->evidence]);
     bool equal = number_of(values[f->in]) == in;
-    return f->if_in <= NEVER ? tells >= 1 : equal && (f->if_in == SAME ? tells != in : is_window(number_of(values[f->in + 1]), tells));
+    return f->if_in <= NEVER ? tells >= 1
+                             : equal && (f->if_in == SAME ? tells != in : is_window(number_of(values[f->in + 1]), tells));
 }
 
 /* Returns "width = 1, size = 16", or "1, 16" if `names` is false. Leaves out the argument at position `without`. */
@@ -100,24 +103,29 @@ static const char *numbers_text(const Tree *param, Value *const *values, int by_
     int k = 1;
     for (param = param->next; param && k < by_place && is_number(values[k]); param = param->next, k++)
         if (k != without)
-            text = format("%s%s%s%s%g", text, *text ? ", " : "", names ? param->text : "", names ? " = " : "", number_of(values[k]));
+            text =
+                format("%s%s%s%s%g", text, *text ? ", " : "", names ? param->text : "", names ? " = " : "", number_of(values[k]));
     return text;
 }
 
-static void check_habit(Elaborator *e, const struct Habit *f, const Layer *layer, Value *const *values, int by_place, const Place *at)
+static void check_habit(Elaborator *e, const struct Habit *f, const Layer *layer, Value *const *values, int by_place,
+                        const Place *at)
 {
     const Node *x = tensor_of(values[0]);
     bool table = strcmp(f->layer, "embedding") == 0;
     const Input *input = x ? class_input(x) : NULL;
-    double in = !x ? 0 : table ? (input ? (double)input->classes : 0) : x->shape.rank ? (double)x->shape.extent[x->shape.rank - 1] : 0;
+    double in = !x              ? 0
+                : table         ? (input ? (double)input->classes : 0)
+                : x->shape.rank ? (double)x->shape.extent[x->shape.rank - 1]
+                                : 0;
     if (in < 1 || !is_habit(f, values, by_place, in) || !is_news(e, at, f->layer))
         return;
     const Tree *params = layer->tree->first->first, *tells = params;
     for (int k = 0; k < f->evidence; k++)
         tells = tells->next;
     lint_at(e->settings->silenced, LINT_TORCH_ARGUMENTS, at,
-            "%s(%s) is %s: %s takes the %s, %g here, from its input, where PyTorch's %s names them; write %s(%s)%s",
-            f->layer, numbers_text(params, values, by_place, -1, false), numbers_text(params, values, by_place, -1, true), f->layer,
+            "%s(%s) is %s: %s takes the %s, %g here, from its input, where PyTorch's %s names them; write %s(%s)%s", f->layer,
+            numbers_text(params, values, by_place, -1, false), numbers_text(params, values, by_place, -1, true), f->layer,
             table ? "classes" : "channels", in, f->theirs, f->layer, numbers_text(params, values, by_place, f->in, false),
             f->if_in == NEVER ? "" : format(", or %s = %g if this is meant", tells->text, number_of(values[f->evidence])));
 }
@@ -159,12 +167,14 @@ static void check_bytes(Elaborator *e, const char *layer, const Node *x, const P
     while (weighted && x && (x->op == OP_CAST || seen_through(x) != x))
         x = x->op == OP_CAST ? x->in[0] : seen_through(x);
     const Input *input = weighted && x && x->op == OP_INPUT ? &e->model->inputs[x->ints[0]] : NULL;
-    if (!input || x->dtype != U8 || input->classes || (x->shape.rank < 2 && shape_count(&x->shape) < PICTURE) || !is_news(e, at, layer))
+    if (!input || x->dtype != U8 || input->classes || (x->shape.rank < 2 && shape_count(&x->shape) < PICTURE) ||
+        !is_news(e, at, layer))
         return;
-    lint_at(e->settings->silenced, LINT_UNSCALED_BYTES, at,
-            "'%s' is u8, so %s gets numbers of 0 to 255 as they are, and its weights begin as they should for numbers of about 1; take "
-            "%s / 255",
-            input->name, layer, input->name);
+    lint_at(
+        e->settings->silenced, LINT_UNSCALED_BYTES, at,
+        "'%s' is u8, so %s gets numbers of 0 to 255 as they are, and its weights begin as they should for numbers of about 1; take "
+        "%s / 255",
+        input->name, layer, input->name);
 }
 
 /* Checks the arguments of a library layer before its body runs. */
@@ -280,9 +290,9 @@ static bool *variables_in(const Model *m, const bool *seen)
 
 static const char *stop_word(const Node *n)
 {
-    return n->op == OP_CAST                                             ? format("the cast to %s", dtype_name(n->dtype))
+    return n->op == OP_CAST                                     ? format("the cast to %s", dtype_name(n->dtype))
            : n->op == OP_EQ || n->op == OP_LT || n->op == OP_LE ? "the comparison"
-                                                                        : OP_INFO[n->op].name;
+                                                                : OP_INFO[n->op].name;
 }
 
 /* Returns the first node on the way from variable v to the losses that stops the gradient, or NULL. */
@@ -336,16 +346,18 @@ void warn_of_lost_weights(Elaborator *e)
             continue;
         const Node *stop = gradient_stop(m->train, k, depended);
         if (stop) {
-            lint_at(e->settings->silenced, LINT_UNUSED_WEIGHTS, users_place(v->at),
-                    "no gradient reaches %s '%s': %s in line %d lets none through, and no other way leads to a loss; make the loss "
-                    "without it, or write %s { frozen = true } in train",
-                    v->name[length] ? "the weights of" : "the weight", part, stop_word(stop), users_line(stop->at), string_literal(part));
+            lint_at(
+                e->settings->silenced, LINT_UNUSED_WEIGHTS, users_place(v->at),
+                "no gradient reaches %s '%s': %s in line %d lets none through, and no other way leads to a loss; make the loss "
+                "without it, or write %s { frozen = true } in train",
+                v->name[length] ? "the weights of" : "the weight", part, stop_word(stop), users_line(stop->at),
+                string_literal(part));
             continue;
         }
         lint_at(e->settings->silenced, LINT_UNUSED_WEIGHTS, users_place(v->at),
-                   "no loss depends on %s '%s': nothing trains %s; use what comes of it in a loss, or write "
-                   "%s { frozen = true } in train",
-                   v->name[length] ? "the weights of" : "the weight", part, v->name[length] ? "them" : "it", string_literal(part));
+                "no loss depends on %s '%s': nothing trains %s; use what comes of it in a loss, or write "
+                "%s { frozen = true } in train",
+                v->name[length] ? "the weights of" : "the weight", part, v->name[length] ? "them" : "it", string_literal(part));
     }
     if (next)
         lint_at(e->settings->silenced, LINT_UNUSED_WEIGHTS, next, "nothing trains the weights of '%s' either%s", said.keys[MOST],

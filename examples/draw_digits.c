@@ -18,8 +18,13 @@
 
 enum { SIDE = 28, MOST_POINTS = 12, MOST_STROKES = 3, SEGMENTS = 8 };
 
-typedef struct Point { double x, y; } Point;
-typedef struct Stroke { int count; Point at[MOST_POINTS]; } Stroke;
+typedef struct Point {
+    double x, y;
+} Point;
+typedef struct Stroke {
+    int count;
+    Point at[MOST_POINTS];
+} Stroke;
 
 /* two ways to write each digit; y grows downwards */
 static const Stroke GLYPHS[10][2][MOST_STROKES] = {
@@ -38,12 +43,15 @@ static const Stroke GLYPHS[10][2][MOST_STROKES] = {
      {{8, {{.55, .03}, {.3, .35}, {.22, .7}, {.4, .96}, {.7, .9}, {.75, .65}, {.5, .55}, {.25, .7}}}}},
     {{{3, {{.15, .07}, {.85, .07}, {.4, .96}}}}, {{3, {{.18, .1}, {.82, .08}, {.45, .97}}}, {2, {{.35, .52}, {.75, .5}}}}},
     {{{9, {{.5, .5}, {.22, .28}, {.5, .05}, {.78, .28}, {.5, .5}, {.18, .75}, {.5, .96}, {.82, .75}, {.5, .5}}}},
-     {{5, {{.5, .48}, {.25, .26}, {.5, .04}, {.75, .26}, {.5, .48}}}, {5, {{.5, .48}, {.2, .72}, {.5, .96}, {.8, .72}, {.5, .48}}}}},
+     {{5, {{.5, .48}, {.25, .26}, {.5, .04}, {.75, .26}, {.5, .48}}},
+      {5, {{.5, .48}, {.2, .72}, {.5, .96}, {.8, .72}, {.5, .48}}}}},
     {{{8, {{.8, .32}, {.55, .5}, {.25, .4}, {.25, .15}, {.55, .04}, {.8, .2}, {.78, .55}, {.55, .97}}}},
      {{6, {{.76, .3}, {.5, .5}, {.22, .3}, {.48, .04}, {.76, .2}, {.76, .3}}}, {2, {{.76, .25}, {.7, .97}}}}},
 };
 
-typedef struct Random { uint64_t state; } Random;
+typedef struct Random {
+    uint64_t state;
+} Random;
 
 static uint64_t next(Random *r) /* splitmix64 */
 {
@@ -109,7 +117,8 @@ static void draw(int digit, uint64_t number, unsigned char *out)
     for (int s = 0; s < MOST_STROKES && glyph[s].count; s++) {
         Point moved[MOST_POINTS], line[MOST_POINTS * SEGMENTS];
         for (int i = 0; i < glyph[s].count; i++) {
-            double x = (glyph[s].at[i].x - .5 + normal(&r, .025)) * size * wide, y = (glyph[s].at[i].y - .5 + normal(&r, .025)) * size;
+            double x = (glyph[s].at[i].x - .5 + normal(&r, .025)) * size * wide,
+                   y = (glyph[s].at[i].y - .5 + normal(&r, .025)) * size;
             x += shear * y;
             moved[i] = (Point){cx + x * cos(angle) - y * sin(angle), cy + x * sin(angle) + y * cos(angle)};
         }

@@ -19,12 +19,12 @@ enum { FIRST_CHUNK = 1 << 10, CHUNK = 1 << 20, BIT = 0 };
 enum { FIRST_CHUNK = 1 << 10, CHUNK = 1 << 20, BIT = CHUNK / 4 };
 #endif
 
-void no_memory(size_t bytes)
-{
-    fail(3, "no memory for %zu bytes more", bytes);
-}
+void no_memory(size_t bytes) { fail(3, "no memory for %zu bytes more", bytes); }
 
-typedef struct Chunk { struct Chunk *before; char pad[8]; } Chunk; /* at the beginning of each */
+typedef struct Chunk {
+    struct Chunk *before;
+    char pad[8];
+} Chunk; /* at the beginning of each */
 struct Memory {
     Chunk *last;
     char *at;
@@ -236,9 +236,12 @@ const char *did_you_mean(const char *word, const char *const *names, int count)
 
 double unit_factor(const char *text, const char *unit)
 {
-    static const struct { const char *text; double factor; } PREFIXES[] = {
-        {"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15},
-        {"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"n", 1e-9}, {"u", 1e-6}, {"m", 1e-3},
+    static const struct {
+        const char *text;
+        double factor;
+    } PREFIXES[] = {
+        {"", 1},        {"k", 1e3},     {"K", 1e3},     {"M", 1e6},     {"G", 1e9},  {"T", 1e12}, {"P", 1e15}, {"Ki", 0x1p10},
+        {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"n", 1e-9}, {"u", 1e-6}, {"m", 1e-3},
     };
     for (int i = 0; i < COUNT(PREFIXES); i++) {
         size_t length = strlen(PREFIXES[i].text);

@@ -18,27 +18,26 @@
 #define PRINTF(a, b) __attribute__((format(printf, a, b)))
 
 /* ---- memory and text */
-_Noreturn void no_memory(size_t bytes);                      /* exit 3 */
-void *allocate(size_t bytes);                                /* zeroed, in the Memory in use; the first one lives until exit */
+_Noreturn void no_memory(size_t bytes); /* exit 3 */
+void *allocate(size_t bytes);           /* zeroed, in the Memory in use; the first one lives until exit */
 typedef struct Memory Memory;
 Memory *memory_new(void);
 Memory *memory_in_use(void);
-Memory *memory_use(Memory *);                                /* sets the one in use; returns the previous one */
-void memory_free(Memory *);                                  /* with everything allocated in it */
-void memory_join(Memory *to, Memory *from);                  /* what was allocated in `from` now lives as long as `to` */
-void *grow(void *old, size_t old_bytes, size_t new_bytes);   /* a copy of old in a larger zeroed block */
+Memory *memory_use(Memory *);                              /* sets the one in use; returns the previous one */
+void memory_free(Memory *);                                /* with everything allocated in it */
+void memory_join(Memory *to, Memory *from);                /* what was allocated in `from` now lives as long as `to` */
+void *grow(void *old, size_t old_bytes, size_t new_bytes); /* a copy of old in a larger zeroed block */
 #define NEW(type) ((type *)allocate(sizeof(type)))
 #define NEW_ARRAY(type, count) ((type *)allocate(sizeof(type) * (size_t)((count) > 0 ? (count) : 1)))
 /* APPEND(list, count, item): the capacity of `list` is the next power of two of `count`. */
-#define APPEND(list, count, item)                                                                                     \
-    (((count) & ((count)-1)) == 0 && ((count) == 0 || (count) > 0)                                                    \
-         ? (void)((list) = grow((list), sizeof *(list) * (size_t)(count),                                             \
-                                sizeof *(list) * (size_t)((count) ? 2 * (count) : 1)))                                \
-         : (void)0,                                                                                                   \
+#define APPEND(list, count, item)                                                                                                \
+    (((count) & ((count)-1)) == 0 && ((count) == 0 || (count) > 0)                                                               \
+         ? (void)((list) = grow((list), sizeof *(list) * (size_t)(count), sizeof *(list) * (size_t)((count) ? 2 * (count) : 1))) \
+         : (void)0,                                                                                                              \
      (list)[(count)++] = (item))
 
 const char *copy_text(const char *text, size_t length);
-const char *plain_text(const char *text, bool lines);          /* for terminals: runtime/base/terminal.h */
+const char *plain_text(const char *text, bool lines);      /* for terminals: runtime/base/terminal.h */
 const char *format(const char *pattern, ...) PRINTF(1, 2); /* printf into the arena */
 const char *vformat(const char *pattern, va_list);
 
@@ -52,8 +51,8 @@ const char *text_of(const Text *);
 const char *text_take(Text *); /* returns a copy in the arena and empties the text */
 
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length); /* FNV-1a, then a finalizer */
-uint64_t hash_words(uint64_t seed, const void *words, size_t count); /* of 8 bytes each, as many times faster; never printed */
-double logistic(double x); /* 1 / (1 + e^-x) */
+uint64_t hash_words(uint64_t seed, const void *words, size_t count);  /* of 8 bytes each, as many times faster; never printed */
+double logistic(double x);                                            /* 1 / (1 + e^-x) */
 /* Returns "; did you mean 'stride'?" for the nearest of the names within a third of its length, else "". */
 const char *did_you_mean(const char *word, const char *const *names, int count);
 

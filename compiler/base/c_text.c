@@ -9,10 +9,7 @@
 
 enum { LONGEST_NAME = 32 };
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
 /* Returns true for characters without a visible shape, or that change the direction of their surroundings. */
 static bool is_hidden(unsigned code)

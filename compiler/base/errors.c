@@ -65,10 +65,10 @@ int model_line(const Place *at)
 /* ---- recovery */
 
 static void (*receiver)(const Diagnostic *);
-static Recovery *recovery;   /* the innermost */
-static Map reported_places;      /* of errors */
-static Memory *reported_memory;         /* the memory of that map */
-static int errors, distinct; /* distinct: the first one of each place */
+static Recovery *recovery;      /* the innermost */
+static Map reported_places;     /* of errors */
+static Memory *reported_memory; /* the memory of that map */
+static int errors, distinct;    /* distinct: the first one of each place */
 
 void diagnostics_to(void (*to)(const Diagnostic *))
 {
@@ -81,10 +81,7 @@ void diagnostics_to(void (*to)(const Diagnostic *))
     reported_memory = NULL;
 }
 
-int error_count(void)
-{
-    return errors;
-}
+int error_count(void) { return errors; }
 
 jmp_buf *recovery_begin(Recovery *r)
 {
@@ -93,10 +90,7 @@ jmp_buf *recovery_begin(Recovery *r)
     return &r->jump;
 }
 
-void recovery_end(Recovery *r)
-{
-    recovery = r->outer;
-}
+void recovery_end(Recovery *r) { recovery = r->outer; }
 
 void give_up(void)
 {
@@ -180,8 +174,7 @@ static void report(const Place *at, bool warning, const char *name, const char *
 {
     static Trail none;
     bool placed = at && at->source;
-    const Place *user =
-        placed ? users_place(at) : NULL; /* the mistake is most likely in the user's own call */
+    const Place *user = placed ? users_place(at) : NULL; /* the mistake is most likely in the user's own call */
     if (!warning && !is_first_error(user))
         return;
     fflush(stdout);
@@ -264,10 +257,7 @@ void warning_at(const Place *at, const char *pattern, ...)
     va_end(arguments);
 }
 
-void warning_named(const char *name, const Place *at, const char *message)
-{
-    report(at, true, name, message);
-}
+void warning_named(const char *name, const Place *at, const char *message) { report(at, true, name, message); }
 
 void fail(int status, const char *pattern, ...)
 {

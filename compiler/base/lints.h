@@ -5,6 +5,7 @@
 
 #include "compiler/base/base.h"
 
+/* clang-format off */
 #define LINTS(L)                                                                                                      \
     L(LOSS_SHAPES, "loss-shapes")           /* a loss broadcasts one of its two values */                             \
     L(DOUBLE_SOFTMAX, "double-softmax")     /* probabilities where a loss takes logits */                             \
@@ -23,6 +24,7 @@
     L(SLOW_INPUT, "slow-input")             /* steps that wait for their samples */                                   \
     L(LEARNING_RATE, "learning-rate")       /* a batch many times the file's, with the file's rate */                 \
     L(REPLACED_SCHEDULE, "replaced-schedule") /* a number of --set in place of a rate schedule */
+/* clang-format on */
 #define LINT_NUMBER(name, text) LINT_##name,
 typedef enum Lint { LINTS(LINT_NUMBER) LINT_COUNT } Lint;
 

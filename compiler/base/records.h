@@ -5,8 +5,8 @@
 #include "compiler/base/words.h"
 #include "runtime/base/records.h"
 
-void write_name(const char *, Text *);                     /* without quotes if possible */
-void write_number(double, Text *);                         /* the shortest text that is read as the same number */
+void write_name(const char *, Text *);                          /* without quotes if possible */
+void write_number(double, Text *);                              /* the shortest text that is read as the same number */
 void write_value(const mgpu_field *, const void *base, Text *); /* after its word: " 12" */
 
 /* Returns a reader that allocates in the arena and reports errors with file, line and column. */

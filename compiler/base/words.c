@@ -3,7 +3,6 @@
 #include "runtime/base/records.h"
 #include "runtime/base/terminal.h"
 
-
 void text_put(void *text, const char *bytes, size_t count) { text_bytes(text, bytes, count); }
 
 bool is_bare_word(const char *name) { return mgpu_is_bare_word(name); }

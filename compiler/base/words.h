@@ -4,7 +4,7 @@
 
 #include "compiler/base/base.h"
 
-bool is_bare_word(const char *);            /* it needs no quotes (mgpu_is_bare) and is not empty */
+bool is_bare_word(const char *);                            /* it needs no quotes (mgpu_is_bare) and is not empty */
 void text_put(void *text, const char *bytes, size_t count); /* for a writer of records (runtime/base/records.h) to a Text */
 void write_quoted(const char *, Text *);    /* in quotes; escapes \" \\ \xHH, the last for what terminals act on */
 const char *without_controls(const char *); /* a copy with _ for characters that terminals act on */

@@ -10,10 +10,10 @@
 typedef struct Printing {
     Text *t;
     const CodePrint *how;
-    Numbers *numbers;   /* if not NULL, numbers are collected */
+    Numbers *numbers; /* if not NULL, numbers are collected */
     int number, indent;
     bool fixed, form;
-    Map names;          /* of a form */
+    Map names; /* of a form */
 } Printing;
 
 static void print_term(Printing *p, const Term *, Level least);
@@ -90,21 +90,11 @@ static void print_inside(Printing *p, const Term *x)
 {
     bool fixed = p->fixed;
     switch (x->kind) {
-    case TERM_WORD:
-        text_add(p->t, "%s", x->word);
-        break;
-    case TERM_NAME:
-        print_name(p, x->word);
-        break;
-    case TERM_KERNEL:
-        text_add(p->t, "%s%s", p->how ? p->how->kernel : "", x->word);
-        break;
-    case TERM_NUMBER:
-        print_number(p, x);
-        break;
-    case TERM_PATH:
-        print_path(p, x->hash);
-        break;
+    case TERM_WORD: text_add(p->t, "%s", x->word); break;
+    case TERM_NAME: print_name(p, x->word); break;
+    case TERM_KERNEL: text_add(p->t, "%s%s", p->how ? p->how->kernel : "", x->word); break;
+    case TERM_NUMBER: print_number(p, x); break;
+    case TERM_PATH: print_path(p, x->hash); break;
     case TERM_UNARY:
         text_add(p->t, "%s", x->word);
         print_term(p, x->in[0],
@@ -152,9 +142,7 @@ static void print_inside(Printing *p, const Term *x)
         print_list(p, x, 0);
         text_add(p->t, "}");
         break;
-    case TERM_FORMULA:
-        print_formula(p, x);
-        break;
+    case TERM_FORMULA: print_formula(p, x); break;
     }
 }
 

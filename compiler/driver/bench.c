@@ -66,10 +66,7 @@ static void add_rows(Bench *b, bool weak, int64_t batch, const int *counts, int 
 }
 
 /* ---- programs: one for each batch */
-static const char *program_of(const Bench *b, int64_t batch)
-{
-    return format("%s/batch%lld", b->folder, (long long)batch);
-}
+static const char *program_of(const Bench *b, int64_t batch) { return format("%s/batch%lld", b->folder, (long long)batch); }
 
 static Arguments command_of(const char *program)
 {
@@ -193,8 +190,15 @@ static void train(const Bench *b, GridRow *r)
     temporary_add(log);
     unlink(log);
     Arguments a = command_of(program_of(b, r->batch));
-    const char *words[] = {"--devices", format("%d", r->devices), "--epochs", b->options->epochs, "--no-save", "--log", log,
-                           "--data", b->options->data ? b->options->data : "."};
+    const char *words[] = {"--devices",
+                           format("%d", r->devices),
+                           "--epochs",
+                           b->options->epochs,
+                           "--no-save",
+                           "--log",
+                           log,
+                           "--data",
+                           b->options->data ? b->options->data : "."};
     for (int i = 0; i < COUNT(words); i++)
         add_argument(&a, words[i]);
     given_by(&a, format("training on %s", name_of_row(r)));
@@ -220,15 +224,27 @@ static void add_curve(const Bench *b, int first, int last, int colour, Curve wha
         x[i - first] = b->grid.rows[i].devices;
         y[i - first] = value_of(&b->grid.rows[i], what);
     }
-    const char *name = what == CURVE_PREDICTED ? NULL : format("%s, batch %lld%s", mgpu_grid_scaling(one), (long long)one->batch, one->weak ? " each" : "");
+    const char *name = what == CURVE_PREDICTED
+                           ? NULL
+                           : format("%s, batch %lld%s", mgpu_grid_scaling(one), (long long)one->batch, one->weak ? " each" : "");
     APPEND(plot->lines, plot->line_count,
-           ((PlotLine){.name = name, .x = x, .y = y, .count = last - first, .colour = colour, .points = what != CURVE_PREDICTED, .dashed = what == CURVE_PREDICTED}));
+           ((PlotLine){.name = name,
+                       .x = x,
+                       .y = y,
+                       .count = last - first,
+                       .colour = colour,
+                       .points = what != CURVE_PREDICTED,
+                       .dashed = what == CURVE_PREDICTED}));
 }
 
 static void write_curves(const Bench *b, const char *file)
 {
-    Plot plots[2] = {{.title = format("%s, %s%s: samples a second, measured; dashed: predicted for %s", b->grid.model, b->grid.precision, policy_text(b->options), b->grid.machine), .x_label = "devices", .from_zero = true},
-                     {.title = b->grid.metric ? format("%s after %s epochs", b->grid.metric, b->options->epochs) : "", .x_label = "devices"}};
+    Plot plots[2] = {
+        {.title = format("%s, %s%s: samples a second, measured; dashed: predicted for %s", b->grid.model, b->grid.precision,
+                         policy_text(b->options), b->grid.machine),
+         .x_label = "devices",
+         .from_zero = true},
+        {.title = b->grid.metric ? format("%s after %s epochs", b->grid.metric, b->options->epochs) : "", .x_label = "devices"}};
     for (int first = 0, last, colour = 0; first < b->grid.row_count; first = last, colour++) {
         for (last = first + 1; last < b->grid.row_count && b->grid.rows[last].one == first;)
             last++;
@@ -278,15 +294,21 @@ int command_bench(const Options *o)
     int plan_count, count;
     int64_t batches[MOST_BATCHES];
     const Policy *policy = policy_of(o);
-    Bench b = {.options = o, .grid = {.metric = o->metric ? o->metric : o->epochs ? "loss" : NULL, .steps = whole_number("--steps", o->steps, 20),
-                                      .policy = policy_is_auto(policy) ? NULL : policy->name, .policy_label = policy_label(policy)}};
+    Bench b = {.options = o,
+               .grid = {.metric = o->metric   ? o->metric
+                                  : o->epochs ? "loss"
+                                              : NULL,
+                        .steps = whole_number("--steps", o->steps, 20),
+                        .policy = policy_is_auto(policy) ? NULL : policy->name,
+                        .policy_label = policy_label(policy)}};
     whole_number("--epochs", o->epochs, 1);
     if (!o->epochs && (o->metric || o->data))
         fail(2, "%s is of a run: say how long it trains with --epochs", o->metric ? "--metric" : "--data");
     if (o->csv && o->json)
         fail(2, "--csv and --json: one of them");
     if (selected_gpus(o->devices))
-        fail(2, "--devices %s: numbers of devices are expected, as in cuda:1,2,4; CUDA_VISIBLE_DEVICES says which GPUs they are", o->devices);
+        fail(2, "--devices %s: numbers of devices are expected, as in cuda:1,2,4; CUDA_VISIBLE_DEVICES says which GPUs they are",
+             o->devices);
     b.grid.kind = parse_devices(o->devices, NULL, &plans, &plan_count)->name;
     b.grid.machine = planned_name(o, strcmp(b.grid.kind, "host") == 0);
     const int *counts = list_counts(o, plans, plan_count, &count);

@@ -22,82 +22,138 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* clang-format off */
 enum { COMPILING = 1 << COMMAND_COMPILE, CHECKING = 1 << COMMAND_CHECK, PLANNING = 1 << COMMAND_PLAN,
        BENCHING = 1 << COMMAND_BENCH, SHOWING = 1 << COMMAND_SCHEDULE, REPORTING = 1 << COMMAND_REPORT,
        ALL = COMPILING | CHECKING | PLANNING | BENCHING | SHOWING | REPORTING };
-typedef enum OptionKind { FLAG, VALUE, STAGE, GRAPH_STAGE /* help lists the values */, REPEATED, LINT /* -Wno-NAME; likewise */, PLAN /* likewise */ } OptionKind;
+/* clang-format on */
+typedef enum OptionKind {
+    FLAG,
+    VALUE,
+    STAGE,
+    GRAPH_STAGE /* help lists the values */,
+    REPEATED,
+    LINT /* -Wno-NAME; likewise */,
+    PLAN /* likewise */
+} OptionKind;
 static const struct OptionRow {
     const char *name, *letter; /* long and short spelling */
     OptionKind kind;
-    size_t at;                 /* offset in Options */
+    size_t at; /* offset in Options */
     const char *argument, *help;
-    unsigned commands;         /* bits 1 << command: commands that accept it */
+    unsigned commands; /* bits 1 << command: commands that accept it */
 } OPTIONS[] = {
-    {"--output", "-o", VALUE, offsetof(Options, output), "FILE", "the program to write (default: the model's file name without .net); of\n                       report: the HTML file (default: report.html)", COMPILING | REPORTING},
-    {"--devices", NULL, VALUE, offsetof(Options, devices), "LIST", "device counts to plan for: 4   1,2,4   1-8   host:3   cuda:4   cuda:0x4\n"
-                                                                  "                       (4 logical devices on GPU 0, where the program then runs\n"
-                                                                  "                       unless told otherwise); of a machine with nodes 4x8 (4 nodes\n"
-                                                                  "                       with 8 each); default: all GPUs of one, or one host device if\n"
-                                                                  "                       there are none", ALL},
-    {"--machine", NULL, VALUE, offsetof(Options, machine), "NAME", "plan for this machine: a name of 'mgpuc machines', a file,\n"
-                                                                 "                       here (this one, measured), or default (host2, for GPUs\n"
-                                                                 "                       h100x8); without it --emit and check take default, all\n"
-                                                                 "                       else takes here for host devices", ALL},
-    {"--arch", NULL, VALUE, offsetof(Options, arch), "LIST", "GPU architectures to make kernels for: sm_80,sm_90;\n"
-                                                            "                       compute_80: PTX alone; vgpu, vgpu-check: the virtual GPU\n"
-                                                            "                       (default: those of the GPUs found here, else sm_80,sm_90)", ALL},
-    {"--set", NULL, REPEATED, 0, "KEY=VALUE", "change a param, or a setting of train: --set width=128 --set optimizer.momentum=0.8", ALL},
-    {"--mpi", NULL, FLAG, offsetof(Options, mpi), NULL, "link with the MPI whose mpicc is found, or that MPICC names: several\n"
-                                                     "                       processes of mpirun share the devices (docs/cluster.md)", COMPILING},
-    {"--shared", NULL, FLAG, offsetof(Options, shared), NULL, "write a library that predicts, libNAME.so, with NAME.h and NAME.pc\n"
-                                                           "                       beside it, for programs in C and other languages (docs/library.md)", COMPILING},
-    {"--tune", NULL, FLAG, offsetof(Options, tune), NULL, "GPUs: contractions in several tiles, of which the program's --tune takes\n"
-                                                       "                       the fastest; compiling takes longer", COMPILING},
-    {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep the emitted files: OUT.c, OUT.kernels.c (or .cu), OUT.sched", COMPILING},
+    {"--output", "-o", VALUE, offsetof(Options, output), "FILE",
+     "the program to write (default: the model's file name without .net); of\n                       report: the HTML file (default: report.html)",
+     COMPILING | REPORTING},
+    {"--devices", NULL, VALUE, offsetof(Options, devices), "LIST",
+     "device counts to plan for: 4   1,2,4   1-8   host:3   cuda:4   cuda:0x4\n"
+     "                       (4 logical devices on GPU 0, where the program then runs\n"
+     "                       unless told otherwise); of a machine with nodes 4x8 (4 nodes\n"
+     "                       with 8 each); default: all GPUs of one, or one host device if\n"
+     "                       there are none",
+     ALL},
+    {"--machine", NULL, VALUE, offsetof(Options, machine), "NAME",
+     "plan for this machine: a name of 'mgpuc machines', a file,\n"
+     "                       here (this one, measured), or default (host2, for GPUs\n"
+     "                       h100x8); without it --emit and check take default, all\n"
+     "                       else takes here for host devices",
+     ALL},
+    {"--arch", NULL, VALUE, offsetof(Options, arch), "LIST",
+     "GPU architectures to make kernels for: sm_80,sm_90;\n"
+     "                       compute_80: PTX alone; vgpu, vgpu-check: the virtual GPU\n"
+     "                       (default: those of the GPUs found here, else sm_80,sm_90)",
+     ALL},
+    {"--set", NULL, REPEATED, 0, "KEY=VALUE",
+     "change a param, or a setting of train: --set width=128 --set optimizer.momentum=0.8", ALL},
+    {"--mpi", NULL, FLAG, offsetof(Options, mpi), NULL,
+     "link with the MPI whose mpicc is found, or that MPICC names: several\n"
+     "                       processes of mpirun share the devices (docs/cluster.md)",
+     COMPILING},
+    {"--shared", NULL, FLAG, offsetof(Options, shared), NULL,
+     "write a library that predicts, libNAME.so, with NAME.h and NAME.pc\n"
+     "                       beside it, for programs in C and other languages (docs/library.md)",
+     COMPILING},
+    {"--tune", NULL, FLAG, offsetof(Options, tune), NULL,
+     "GPUs: contractions in several tiles, of which the program's --tune takes\n"
+     "                       the fastest; compiling takes longer",
+     COMPILING},
+    {NULL, "-S", FLAG, offsetof(Options, keep), NULL, "keep the emitted files: OUT.c, OUT.kernels.c (or .cu), OUT.sched",
+     COMPILING},
     {NULL, "-v", FLAG, offsetof(Options, verbose), NULL, "print the time of each stage", ALL},
     {"--emit", NULL, STAGE, offsetof(Options, emit), "STAGE", "print a stage's result and stop:", COMPILING},
     {"--model", NULL, VALUE, offsetof(Options, model), "NAME", "the model to compile, if the file has several", ALL},
-    {"--from", NULL, GRAPH_STAGE, offsetof(Options, from), "STAGE", "FILE is a dump of this stage's graphs: go on from there:", COMPILING},
-    {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check, plan, bench: as JSON; of check with all errors and warnings", CHECKING | PLANNING | BENCHING},
-    {"--init", NULL, REPEATED, offsetof(Options, inits), "FILE", "check: which tensors of FILE the weights would begin with, and how; status 1 if\n"
-                                                               "                       some are not there. PART=FILE: those of a part", CHECKING},
-    {"--rules", NULL, VALUE, offsetof(Options, rules), "RULES", "check: how names and shapes of FILE become the model's: a name of the library\n"
-                                                               "                       (gpt2, llama, ...), a file, or the rules; none (docs/language.md)", CHECKING},
-    {"--batch", NULL, VALUE, offsetof(Options, batches), "LIST", "plan, bench: batches: 32,64 (default: the model's)", PLANNING | BENCHING | REPORTING},
-    {"--weak", NULL, FLAG, offsetof(Options, weak), NULL, "plan, bench: each device has this batch; --strong: all devices together (default)", PLANNING | BENCHING | REPORTING},
-    {"--strong", NULL, FLAG, offsetof(Options, strong), NULL, "plan, bench: beside --weak, to have both", PLANNING | BENCHING | REPORTING},
-    {"--fit", NULL, FLAG, offsetof(Options, fit), NULL, "plan: the largest batch that fits on so many devices, and how fast it is", PLANNING},
-    {"--compare", NULL, FLAG, offsetof(Options, compare), NULL, "plan: the plans of --plan side by side, on as many devices", PLANNING},
+    {"--from", NULL, GRAPH_STAGE, offsetof(Options, from), "STAGE",
+     "FILE is a dump of this stage's graphs: go on from there:", COMPILING},
+    {"--json", NULL, FLAG, offsetof(Options, json), NULL, "check, plan, bench: as JSON; of check with all errors and warnings",
+     CHECKING | PLANNING | BENCHING},
+    {"--init", NULL, REPEATED, offsetof(Options, inits), "FILE",
+     "check: which tensors of FILE the weights would begin with, and how; status 1 if\n"
+     "                       some are not there. PART=FILE: those of a part",
+     CHECKING},
+    {"--rules", NULL, VALUE, offsetof(Options, rules), "RULES",
+     "check: how names and shapes of FILE become the model's: a name of the library\n"
+     "                       (gpt2, llama, ...), a file, or the rules; none (docs/language.md)",
+     CHECKING},
+    {"--batch", NULL, VALUE, offsetof(Options, batches), "LIST", "plan, bench: batches: 32,64 (default: the model's)",
+     PLANNING | BENCHING | REPORTING},
+    {"--weak", NULL, FLAG, offsetof(Options, weak), NULL,
+     "plan, bench: each device has this batch; --strong: all devices together (default)", PLANNING | BENCHING | REPORTING},
+    {"--strong", NULL, FLAG, offsetof(Options, strong), NULL, "plan, bench: beside --weak, to have both",
+     PLANNING | BENCHING | REPORTING},
+    {"--fit", NULL, FLAG, offsetof(Options, fit), NULL,
+     "plan: the largest batch that fits on so many devices, and how fast it is", PLANNING},
+    {"--compare", NULL, FLAG, offsetof(Options, compare), NULL, "plan: the plans of --plan side by side, on as many devices",
+     PLANNING},
     {"--steps", NULL, VALUE, offsetof(Options, steps), "N", "bench: steps of a run that are timed (20)", BENCHING},
     {"--epochs", NULL, VALUE, offsetof(Options, epochs), "N", "bench: train so long, too, and print the --metric", BENCHING},
-    {"--metric", NULL, VALUE, offsetof(Options, metric), "NAME", "bench: of the last validation, else of training (loss)", BENCHING},
+    {"--metric", NULL, VALUE, offsetof(Options, metric), "NAME", "bench: of the last validation, else of training (loss)",
+     BENCHING},
     {"--data", NULL, VALUE, offsetof(Options, data), "DIR", "bench: folder of the data that --epochs trains on (.)", BENCHING},
     {"--csv", NULL, FLAG, offsetof(Options, csv), NULL, "bench: the table as CSV", BENCHING},
-    {"--svg", NULL, VALUE, offsetof(Options, svg), "FILE", "bench: also write the curves, measured and predicted, as SVG", BENCHING},
-    {"--measured", NULL, VALUE, offsetof(Options, measured), "FILE", "plan with the times in a file that './train bench' measured; of plan\n"
-                                                                     "                       also 219/s: samples a second that one device was measured to train", ALL},
-    {"--page", NULL, FLAG, offsetof(Options, page), NULL, "schedule: step time, lanes, links, memory, longest operations; also into a pipe", SHOWING},
+    {"--svg", NULL, VALUE, offsetof(Options, svg), "FILE", "bench: also write the curves, measured and predicted, as SVG",
+     BENCHING},
+    {"--measured", NULL, VALUE, offsetof(Options, measured), "FILE",
+     "plan with the times in a file that './train bench' measured; of plan\n"
+     "                       also 219/s: samples a second that one device was measured to train",
+     ALL},
+    {"--page", NULL, FLAG, offsetof(Options, page), NULL,
+     "schedule: step time, lanes, links, memory, longest operations; also into a pipe", SHOWING},
     {"--full", NULL, FLAG, offsetof(Options, full), NULL, "schedule: the file, also on a terminal", SHOWING},
     {"--timeline", NULL, FLAG, offsetof(Options, timeline), NULL, "schedule: the lanes of a step as bars", SHOWING},
-    {"--op", NULL, VALUE, offsetof(Options, op), "NAME", "schedule: an operation, what it waits for, who waits for it, and why", SHOWING},
+    {"--op", NULL, VALUE, offsetof(Options, op), "NAME", "schedule: an operation, what it waits for, who waits for it, and why",
+     SHOWING},
     {"--layer", NULL, VALUE, offsetof(Options, layer), "PATH", "schedule: all that a part of the model costs: layer3.2", SHOWING},
-    {"--at", NULL, VALUE, offsetof(Options, at), "TIME", "schedule: what each lane does then, and what an idle one waits for: 3ms", SHOWING},
+    {"--at", NULL, VALUE, offsetof(Options, at), "TIME",
+     "schedule: what each lane does then, and what an idle one waits for: 3ms", SHOWING},
     {"--phase", NULL, VALUE, offsetof(Options, phase), "NAME", "schedule: of this phase (train.full)", SHOWING},
     {"--device", NULL, VALUE, offsetof(Options, device), "N", "schedule: of this device (0; --timeline: all)", SHOWING},
     {NULL, "-Wno-NAME", LINT, 0, NULL, "no warnings of this kind (docs/warnings.md):", ALL},
-    {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "make a kernel for each operation (slow; the reference of tests)", ALL},
-    {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)", ALL},
-    {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL, "compile library layers from their text, not from built-in forms (the reference of tests)", ALL},
-    {"--memory", NULL, VALUE, offsetof(Options, memory), "SIZE", "80GiB: more on a device (host devices: all together) is an error", ALL},
-    {"--split", NULL, VALUE, offsetof(Options, split), "LIST", "proportions of the devices' shares of a batch: 10,10,3 (default: even, or\n"
-                                                             "                       by predicted times, where the devices of --machine differ)", ALL},
-    {"--plan", NULL, PLAN, offsetof(Options, plan), "NAME", "how devices share the work; NAME,input=slice changes a policy\n"
-                                                           "                       of it (docs/planning.md). The plans:", ALL},
-    {"--shard", NULL, VALUE, offsetof(Options, sharding), "WHAT", "what devices hold in parts: optimizer (its states), gradients (these,\n"
-                                                             "                       too), weights (all three, gathered where they are read);\n"
-                                                             "                       default: none", ALL},
-    {"--schedule", NULL, VALUE, offsetof(Options, edited), "FILE", "run what this schedule says, if it can be proved: one that --emit schedule or\n"
-                                                               "                       ./PROGRAM schedule printed and you have changed (docs/schedule.md)", COMPILING},
+    {"--no-fuse", NULL, FLAG, offsetof(Options, no_fuse), NULL, "make a kernel for each operation (slow; the reference of tests)",
+     ALL},
+    {"--no-reuse", NULL, FLAG, offsetof(Options, no_reuse), NULL, "no two tensors share memory (large; the reference of tests)",
+     ALL},
+    {"--bodies", NULL, FLAG, offsetof(Options, exact_bodies), NULL,
+     "compile library layers from their text, not from built-in forms (the reference of tests)", ALL},
+    {"--memory", NULL, VALUE, offsetof(Options, memory), "SIZE",
+     "80GiB: more on a device (host devices: all together) is an error", ALL},
+    {"--split", NULL, VALUE, offsetof(Options, split), "LIST",
+     "proportions of the devices' shares of a batch: 10,10,3 (default: even, or\n"
+     "                       by predicted times, where the devices of --machine differ)",
+     ALL},
+    {"--plan", NULL, PLAN, offsetof(Options, plan), "NAME",
+     "how devices share the work; NAME,input=slice changes a policy\n"
+     "                       of it (docs/planning.md). The plans:",
+     ALL},
+    {"--shard", NULL, VALUE, offsetof(Options, sharding), "WHAT",
+     "what devices hold in parts: optimizer (its states), gradients (these,\n"
+     "                       too), weights (all three, gathered where they are read);\n"
+     "                       default: none",
+     ALL},
+    {"--schedule", NULL, VALUE, offsetof(Options, edited), "FILE",
+     "run what this schedule says, if it can be proved: one that --emit schedule or\n"
+     "                       ./PROGRAM schedule printed and you have changed (docs/schedule.md)",
+     COMPILING},
     {"--bucket", NULL, VALUE, offsetof(Options, bucket), "BYTES", "size of a gradient bucket: 25MB (default: by cost)", ALL},
 };
 
@@ -126,11 +182,17 @@ static void print_option_help(const struct OptionRow *o)
 }
 
 /* The commands that print_help lists. Those that share this command line have options here; others handle --help themselves. */
-static const struct CommandRow { const char *name; int command; const char *usage, *help; } COMMANDS[] = {
-    {"check", COMMAND_CHECK, "check MODEL.net", "check only: layers, shapes, parameters, FLOPs, bytes per device; -: standard input"},
+static const struct CommandRow {
+    const char *name;
+    int command;
+    const char *usage, *help;
+} COMMANDS[] = {
+    {"check", COMMAND_CHECK, "check MODEL.net",
+     "check only: layers, shapes, parameters, FLOPs, bytes per device; -: standard input"},
     {"plan", COMMAND_PLAN, "plan MODEL.net", "predict how fast it trains on which devices, and why"},
     {"bench", COMMAND_BENCH, "bench MODEL.net", "measure that here: compile, run, and compare with what was predicted"},
-    {"schedule", COMMAND_SCHEDULE, "schedule FILE", "what a schedule (FILE.sched), or that of a model or program, does: step time, lanes, memory, ..."},
+    {"schedule", COMMAND_SCHEDULE, "schedule FILE",
+     "what a schedule (FILE.sched), or that of a model or program, does: step time, lanes, memory, ..."},
     {"diff", -1, "diff A.sched B.sched", "what another schedule changes, in words and numbers"},
     {"verify", COMMAND_VERIFY, "verify FILE", "prove a schedule, or those of a program, free of races and deadlocks"},
     {"fmt", -1, "fmt FILE.net ...", "rewrite models in the standard layout; fmt --check, fmt -, fmt --help"},
@@ -138,7 +200,8 @@ static const struct CommandRow { const char *name; int command; const char *usag
     {"machines", -1, "machines [NAME]", "the machines that --machine knows by name"},
     {"probe", -1, "probe [-o FILE]", "measure this machine and its GPUs, for --machine FILE"},
     {"selftest", -1, "selftest", "does the C compiler (CC) make right code of kernels here? selftest --help"},
-    {"report", COMMAND_REPORT, "report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html", "one page: plan, timelines, memory, kernels, layers, curves of runs"},
+    {"report", COMMAND_REPORT, "report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html",
+     "one page: plan, timelines, memory, kernels, layers, curves of runs"},
     {"import", -1, "import MODEL.onnx", "a network of ONNX as readable text, and its weights; import --help"},
     {"plot", -1, "plot RUN.jsonl ...", "curves of runs that ./PROGRAM --log wrote, over each other; plot --help"},
     {"doc", -1, "doc [NAME] [FILE.net]", "what a layer, primitive, reader, setting or word means; doc --help"},
@@ -181,23 +244,24 @@ static void print_help(void)
     for (int i = 0; i < COUNT(COMMANDS); i++)
         print_usage(&COMMANDS[i]);
     print_options(ALL);
-    puts("  -h, --help           this text\n"
-         "  --version            the version\n"
-         "\n"
-         "Environment: CC, the C compiler to run (default cc); CXX, the C++ compiler for --arch vgpu (default c++);\n"
-         "MGPU_NVRTC, the file of NVRTC, which compiles kernels for GPUs (default: the first that is not too new for the\n"
-         "driver, from CUDA_HOME, wheels in VIRTUAL_ENV or CONDA_PREFIX, the system, python3's wheels); MGPU_HOME,\n"
-         "the folder that holds the runtime library and its headers (default: ../lib/mgpuc beside mgpuc).\n"
-         "Compiled objects are kept in MGPUC_CACHE (default $XDG_CACHE_HOME/mgpuc, else ~/.cache/mgpuc;\n"
-         "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1GiB; 500MB, 2G and the like are understood); -v says what was found.\n"
-         "A folder that others may write is not used. MGPUC_MACHINE, what --machine is where it is not given.\n"
-         "MGPUC_PYTHON, the Python that imports (default: python3 beside mgpuc, else on the path).\n"
-         "MGPUC_SELFTEST=off: no test of a C compiler before its first use.\n"
-         "MGPUC_PATIENCE, the seconds after which stderr says which stage takes so long (default 2; 0: it never does).\n"
-         "MGPUC_LOAD, the percentage of the cores that other programs take while this machine is measured (default: it is found "
-         "out).\n"
-         "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no compiler, disk, memory).\n"
-         "The language: docs/language.md. First steps: README.md.");
+    puts(
+        "  -h, --help           this text\n"
+        "  --version            the version\n"
+        "\n"
+        "Environment: CC, the C compiler to run (default cc); CXX, the C++ compiler for --arch vgpu (default c++);\n"
+        "MGPU_NVRTC, the file of NVRTC, which compiles kernels for GPUs (default: the first that is not too new for the\n"
+        "driver, from CUDA_HOME, wheels in VIRTUAL_ENV or CONDA_PREFIX, the system, python3's wheels); MGPU_HOME,\n"
+        "the folder that holds the runtime library and its headers (default: ../lib/mgpuc beside mgpuc).\n"
+        "Compiled objects are kept in MGPUC_CACHE (default $XDG_CACHE_HOME/mgpuc, else ~/.cache/mgpuc;\n"
+        "off: nowhere), at most MGPUC_CACHE_SIZE bytes (default 1GiB; 500MB, 2G and the like are understood); -v says what was found.\n"
+        "A folder that others may write is not used. MGPUC_MACHINE, what --machine is where it is not given.\n"
+        "MGPUC_PYTHON, the Python that imports (default: python3 beside mgpuc, else on the path).\n"
+        "MGPUC_SELFTEST=off: no test of a C compiler before its first use.\n"
+        "MGPUC_PATIENCE, the seconds after which stderr says which stage takes so long (default 2; 0: it never does).\n"
+        "MGPUC_LOAD, the percentage of the cores that other programs take while this machine is measured (default: it is found "
+        "out).\n"
+        "Exit status: 0 done; 1 the model is wrong; 2 usage; 3 the machine failed (no compiler, disk, memory).\n"
+        "The language: docs/language.md. First steps: README.md.");
 }
 
 static const char LINT_PREFIX[] = "-Wno-";
@@ -266,7 +330,9 @@ static void check_output(const char *option, const char *path)
     struct stat status;
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
         fail(2, "%s %s: this is a folder; name a file in it", option, path);
-    const char *slash = strrchr(path, '/'), *folder = !slash ? "." : slash == path ? "/" : copy_text(path, (size_t)(slash - path));
+    const char *slash = strrchr(path, '/'), *folder = !slash          ? "."
+                                                      : slash == path ? "/"
+                                                                      : copy_text(path, (size_t)(slash - path));
     if (access(folder, F_OK))
         fail(2, "%s %s: there is no folder %s", option, path, folder);
     if (access(folder, W_OK))
@@ -287,7 +353,8 @@ void check_sources(const Model *m, const Options *o)
         for (int k = 0; k < m->file_count + (o->edited != NULL); k++) {
             const char *source = k < m->file_count ? m->files[k] : o->edited;
             if (mgpu_same_file(path, source))
-                fail(2, "-o %s: %s is a source of the program%s; name another file", o->output, source, i ? ", and -S would write there" : "");
+                fail(2, "-o %s: %s is a source of the program%s; name another file", o->output, source,
+                     i ? ", and -S would write there" : "");
         }
     }
 }
@@ -320,7 +387,10 @@ void compile_words(const Options *o, const char ***words, int *count)
 /* given: a bit for each row of OPTIONS */
 static void check_options(const Options *o, uint64_t given)
 {
-    static const char *const NAMES[] = {[COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify", [COMMAND_PLAN] = "mgpuc plan", [COMMAND_BENCH] = "mgpuc bench", [COMMAND_SCHEDULE] = "mgpuc schedule", [COMMAND_REPORT] = "mgpuc report"};
+    static const char *const NAMES[] = {
+        [COMMAND_COMPILE] = "mgpuc MODEL.net", [COMMAND_CHECK] = "mgpuc check", [COMMAND_VERIFY] = "mgpuc verify",
+        [COMMAND_PLAN] = "mgpuc plan",         [COMMAND_BENCH] = "mgpuc bench", [COMMAND_SCHEDULE] = "mgpuc schedule",
+        [COMMAND_REPORT] = "mgpuc report"};
     for (int i = 0; i < COUNT(OPTIONS); i++)
         if (given >> i & 1 && !(OPTIONS[i].commands >> o->command & 1))
             fail(2, "%s means nothing to %s; %s", OPTIONS[i].name ? OPTIONS[i].name : OPTIONS[i].letter, NAMES[o->command],
@@ -328,9 +398,14 @@ static void check_options(const Options *o, uint64_t given)
     if (o->json && (o->init_count || o->rules))
         fail(2, "--json means nothing with --init, of which a table is printed; leave one of them out");
     if (o->fit && (o->batches || o->weak || o->strong || o->compare))
-        fail(2, "--fit finds the batches: it goes without %s", o->batches ? "--batch" : o->weak ? "--weak" : o->strong ? "--strong" : "--compare");
+        fail(2, "--fit finds the batches: it goes without %s",
+             o->batches  ? "--batch"
+             : o->weak   ? "--weak"
+             : o->strong ? "--strong"
+                         : "--compare");
     if (o->from && (o->set_count || o->model))
-        fail(2, "%s means nothing with --from: what it chooses was settled when the graphs were printed; give it there", o->model ? "--model" : "--set");
+        fail(2, "%s means nothing with --from: what it chooses was settled when the graphs were printed; give it there",
+             o->model ? "--model" : "--set");
 }
 
 /* Parses 80GiB; a unit is required. */
@@ -354,8 +429,9 @@ static int64_t read_bucket(const char *text)
 /* Maps the name that others use to ours; NULL if it is none. */
 static const char *known_as(const char *word)
 {
-    static const char *const NAMES[][2] = {{"zero", "optimizer"}, {"zero1", "optimizer"}, {"zero2", "gradients"}, {"zero3", "weights"}, {"fsdp", "weights"},
-                                           {"fsdp1", "weights"}, {"fsdp2", "weights"}};
+    static const char *const NAMES[][2] = {{"zero", "optimizer"}, {"zero1", "optimizer"}, {"zero2", "gradients"},
+                                           {"zero3", "weights"},  {"fsdp", "weights"},    {"fsdp1", "weights"},
+                                           {"fsdp2", "weights"}};
     for (int i = 0; i < COUNT(NAMES); i++)
         if (strcasecmp(word, NAMES[i][0]) == 0)
             return NAMES[i][1];
@@ -364,13 +440,14 @@ static const char *known_as(const char *word)
 
 static Sharding read_sharding(const char *word)
 {
-    static const char *const WORDS[SHARDINGS] = {[SHARD_NOTHING] = "none", [SHARD_OPTIMIZER] = "optimizer", [SHARD_GRADIENTS] = "gradients",
-                                                [SHARD_WEIGHTS] = "weights"};
+    static const char *const WORDS[SHARDINGS] = {
+        [SHARD_NOTHING] = "none", [SHARD_OPTIMIZER] = "optimizer", [SHARD_GRADIENTS] = "gradients", [SHARD_WEIGHTS] = "weights"};
     for (int i = 0; i < SHARDINGS; i++)
         if (strcmp(word, WORDS[i]) == 0)
             return (Sharding)i;
     const char *known = known_as(word);
-    fail(2, "--shard %s: none, optimizer, gradients or weights is expected%s", word, known ? format("; %s is --shard %s here", word, known) : did_you_mean(word, WORDS, SHARDINGS));
+    fail(2, "--shard %s: none, optimizer, gradients or weights is expected%s", word,
+         known ? format("; %s is --shard %s here", word, known) : did_you_mean(word, WORDS, SHARDINGS));
 }
 
 static void read_weights(Options *o)
@@ -393,8 +470,10 @@ static void check_weights(const Options *o, const Plan *plans, int count)
 {
     for (int i = 0; i < count; i++)
         if (plans[i].devices > o->weight_count)
-            fail(2, "--split %s has %d number%s, and --devices asks for a plan for %d devices; give one for each (plans for fewer devices take the first)",
-                 o->split, o->weight_count, o->weight_count == 1 ? "" : "s", plans[i].devices);
+            fail(
+                2,
+                "--split %s has %d number%s, and --devices asks for a plan for %d devices; give one for each (plans for fewer devices take the first)",
+                o->split, o->weight_count, o->weight_count == 1 ? "" : "s", plans[i].devices);
 }
 
 /* A compile makes one program, whose run chooses a plan by the number of devices. */
@@ -402,9 +481,11 @@ static void check_plans(const Options *o, const Plan *plans, int count)
 {
     for (int i = 0; i < count; i++) {
         if (plans[i].devices > MOST_DEVICES)
-            fail(2, "--devices %s: a program is for at most %d devices, all nodes together; mgpuc plan simulates more", o->devices, MOST_DEVICES);
+            fail(2, "--devices %s: a program is for at most %d devices, all nodes together; mgpuc plan simulates more",
+                 o->devices, MOST_DEVICES);
         if (i > 0 && plans[i].devices == plans[i - 1].devices)
-            fail(2, "--devices %s: two plans are for %d devices; a program has one, so compile twice", o->devices, plans[i].devices);
+            fail(2, "--devices %s: two plans are for %d devices; a program has one, so compile twice", o->devices,
+                 plans[i].devices);
     }
 }
 
@@ -413,8 +494,11 @@ static void check_policy(const Options *o, const Plan *plans, int count)
 {
     for (int i = 0; i < count; i++)
         if (plans[i].nodes > 1 && !policy_spans_nodes(o->policy))
-            fail(2, "--plan %s: its variables or its sums are in the memory of one node, and --devices %s has several; plans whose variables are replicated and whose "
-                    "reduce is auto or nccl go over nodes", o->plan, o->devices);
+            fail(
+                2,
+                "--plan %s: its variables or its sums are in the memory of one node, and --devices %s has several; plans whose variables are replicated and whose "
+                "reduce is auto or nccl go over nodes",
+                o->plan, o->devices);
 }
 
 /* Parses "219/s"; returns 0 if it names a file. */
@@ -427,7 +511,10 @@ static double measured_rate(const Options *o)
     char *end;
     double v = strtod(text, &end);
     if (end == text || strcmp(end, "/s") != 0 || !(v > 0 && v < 1e15))
-        fail(2, "--measured %s: samples a second that one device trains are expected, as in --measured 219/s, or a file of './train bench --measure'", text);
+        fail(
+            2,
+            "--measured %s: samples a second that one device trains are expected, as in --measured 219/s, or a file of './train bench --measure'",
+            text);
     if (o->command != COMMAND_PLAN)
         fail(2, "--measured %s: a rate is for mgpuc plan; here a file of './train bench --measure FILE' is expected", text);
     return v;
@@ -457,7 +544,10 @@ static void choose_library(Policy *p, const char *plan)
 {
     bool other = p->reduce != REDUCE_BY_COST && p->reduce != REDUCE_NCCL;
     if (other || p->variables != VARIABLES_REPLICATED || p->waited == WAITED_SYNC)
-        fail(2, "--mpi: the GPUs of several processes transfer by NCCL, on the lane comm, and have all variables; --plan %s is another: leave it or --mpi out", plan);
+        fail(
+            2,
+            "--mpi: the GPUs of several processes transfer by NCCL, on the lane comm, and have all variables; --plan %s is another: leave it or --mpi out",
+            plan);
     p->reduce = REDUCE_NCCL;
     p->waited = WAITED_COMM;
 }
@@ -550,11 +640,16 @@ Options parse_command(int argc, char **argv)
     if (o.sharding)
         o.shard = read_sharding(o.sharding);
     if (o.shard != SHARD_NOTHING && !policy_shards(policy))
-        fail(2, "--shard %s is for plans whose variables are replicated, whose order is synchronous and whose gradients are exact or bf16; --plan %s is another", o.sharding, o.plan);
+        fail(
+            2,
+            "--shard %s is for plans whose variables are replicated, whose order is synchronous and whose gradients are exact or bf16; --plan %s is another",
+            o.sharding, o.plan);
     if (o.memory)
         o.memory_bytes = read_memory(o.memory);
     if (!o.output)
-        o.output = o.command == COMMAND_REPORT ? "report.html" : o.shared ? format("lib%s.so", default_output(o.file)) : default_output(o.file);
+        o.output = o.command == COMMAND_REPORT ? "report.html"
+                   : o.shared                  ? format("lib%s.so", default_output(o.file))
+                                               : default_output(o.file);
     if (o.shared) {
         check_library_name(o.output);
         o.silenced = ~(LintSet)0; /* warnings are about training */
@@ -587,6 +682,9 @@ Options parse_command(int argc, char **argv)
     if (o.arch && !target->images)
         fail(2, "--arch %s is for GPUs, and the program would be for host devices; add --devices cuda:1", o.arch);
     if (target->images)
-        o.arch = check_architectures(o.arch ? o.arch : o.planned ? planned_architectures(o.planned, (o.command != COMMAND_COMPILE && o.command != COMMAND_BENCH) || o.emit) : NULL);
+        o.arch = check_architectures(
+            o.arch      ? o.arch
+            : o.planned ? planned_architectures(o.planned, (o.command != COMMAND_COMPILE && o.command != COMMAND_BENCH) || o.emit)
+                        : NULL);
     return o;
 }

@@ -28,8 +28,9 @@ void plan_compare(Planning *p, Count devices, int64_t batch, bool weak)
 {
     KernelCache *usual = kernel_cache_new();
     for (const Policy *policy = PRESETS; policy->name; policy++) {
-        bool compared = !policy->forward && (!policy->split || p->options->split) && (policy->order != ORDER_STALE || p->may_be_stale) &&
-                        (devices.nodes == 1 || policy_spans_nodes(policy)) && (p->options->shard == SHARD_NOTHING || policy_shards(policy));
+        bool compared = !policy->forward && (!policy->split || p->options->split) &&
+                        (policy->order != ORDER_STALE || p->may_be_stale) && (devices.nodes == 1 || policy_spans_nodes(policy)) &&
+                        (p->options->shard == SHARD_NOTHING || policy_shards(policy));
         if (compared)
             add_row(p, usual, policy, devices, batch, weak);
     }
@@ -41,9 +42,11 @@ void plan_compare(Planning *p, Count devices, int64_t batch, bool weak)
 static void print_row(const PlanRow *r, Text *t)
 {
     const char *label = policy_label(r->policy);
-    text_add(t, "%-16s %10s %11s %8.2f %10s %10s  %-22s %10s  %-13s %s%s%s%s\n", r->policy->split ? "weights" : r->policy->name, ms_text(r->step_us), per_second_text(r->samples_per_s),
-             r->step_us / r->least_us, ms_text(r->exposed_us), bytes_text(r->bytes), r->link ? format("%s %.0f%%", r->link, 100 * r->link_share) : "-",
-             r->link ? bytes_text(r->link_bytes) : "-", r->bound, r->policy->scheme, label ? " [" : "", label ? label : "", label ? "]" : "");
+    text_add(t, "%-16s %10s %11s %8.2f %10s %10s  %-22s %10s  %-13s %s%s%s%s\n", r->policy->split ? "weights" : r->policy->name,
+             ms_text(r->step_us), per_second_text(r->samples_per_s), r->step_us / r->least_us, ms_text(r->exposed_us),
+             bytes_text(r->bytes), r->link ? format("%s %.0f%%", r->link, 100 * r->link_share) : "-",
+             r->link ? bytes_text(r->link_bytes) : "-", r->bound, r->policy->scheme, label ? " [" : "", label ? label : "",
+             label ? "]" : "");
 }
 
 static void print_table(const Planning *p, Text *t)
@@ -52,9 +55,10 @@ static void print_table(const Planning *p, Text *t)
     for (int i = 0; i < p->row_count; i++) {
         const PlanRow *r = &p->rows[i];
         if (r->policy == PRESETS) {
-            text_add(t, "\n%s devices, a global batch of %lld, %lld of each (%s scaling)\n", row_devices(r), (long long)r->batch, (long long)r->most, r->weak ? "weak" : "strong");
-            text_add(t, "%-16s %10s %11s %8s %10s %10s  %-22s %10s  %-13s %s\n", "plan", "step ms", "samples/s", "of auto", "exposed ms", "memory", "busiest link", "its bytes",
-                     "bound by", "reproduces");
+            text_add(t, "\n%s devices, a global batch of %lld, %lld of each (%s scaling)\n", row_devices(r), (long long)r->batch,
+                     (long long)r->most, r->weak ? "weak" : "strong");
+            text_add(t, "%-16s %10s %11s %8s %10s %10s  %-22s %10s  %-13s %s\n", "plan", "step ms", "samples/s", "of auto",
+                     "exposed ms", "memory", "busiest link", "its bytes", "bound by", "reproduces");
         }
         print_row(r, t);
     }
@@ -75,9 +79,11 @@ static void print_json(const Planning *p, Text *t)
             json_text(t, policy_label(r->policy));
         else
             text_add(t, "null");
-        text_add(t, ",\"scaling\":\"%s\",\"devices\":%d,\"batch\":%lld,\"most\":%lld,\"step_ms\":%.9g,\"samples_per_s\":%.9g,\"of_auto\":%.9g,\"exposed_ms\":%.9g,\"bytes\":%.0f,",
-                 r->weak ? "weak" : "strong", r->devices, (long long)r->batch, (long long)r->most, r->step_us / 1e3, r->samples_per_s, r->step_us / r->least_us,
-                 r->exposed_us / 1e3, r->bytes);
+        text_add(
+            t,
+            ",\"scaling\":\"%s\",\"devices\":%d,\"batch\":%lld,\"most\":%lld,\"step_ms\":%.9g,\"samples_per_s\":%.9g,\"of_auto\":%.9g,\"exposed_ms\":%.9g,\"bytes\":%.0f,",
+            r->weak ? "weak" : "strong", r->devices, (long long)r->batch, (long long)r->most, r->step_us / 1e3, r->samples_per_s,
+            r->step_us / r->least_us, r->exposed_us / 1e3, r->bytes);
         text_add(t, "\"link\":");
         if (r->link)
             json_text(t, r->link);

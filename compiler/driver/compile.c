@@ -15,7 +15,8 @@ static const Measured *read_measured(const char *file, const char *kind)
 {
     const Measured *m = measured_read(file);
     if (strcmp(measured_kind(m), kind) != 0)
-        fail(2, "--measured %s: it was measured on %s devices, the plan is for %s devices; --devices names others", file, measured_kind(m), kind);
+        fail(2, "--measured %s: it was measured on %s devices, the plan is for %s devices; --devices names others", file,
+             measured_kind(m), kind);
     return m;
 }
 
@@ -25,7 +26,9 @@ static Compilation begin(const Options *options)
     c.program->options = options;
     c.program->target = parse_devices(options->devices, options->planned, &c.program->plans, &c.program->plan_count);
     bool host = !c.program->target->own_memory;
-    c.program->machine = options->planned ? options->planned : options->here ? options->here : machine_default(host ? PROCESSOR_HOST : PROCESSOR_CUDA);
+    c.program->machine = options->planned ? options->planned
+                         : options->here  ? options->here
+                                          : machine_default(host ? PROCESSOR_HOST : PROCESSOR_CUDA);
     if (options->measured && options->measured_rate <= 0)
         c.program->measured = read_measured(options->measured, c.program->target->name);
     c.program->gpus = options->planned ? NULL : selected_gpus(options->devices);
@@ -34,7 +37,10 @@ static Compilation begin(const Options *options)
 }
 
 /* For the plan that lacks most: bytes needed, those of variables, and bytes available. hopeless: its variables do not fit. */
-typedef struct Fit { bool fits, hopeless; double needed, variables, there; } Fit;
+typedef struct Fit {
+    bool fits, hopeless;
+    double needed, variables, there;
+} Fit;
 
 static Fit fit_of(const Program *p)
 {
@@ -69,8 +75,15 @@ static Options *with_accumulate(const Options *o, int64_t parts)
 }
 
 /* ---- kernels shared by programs for different devices */
-typedef struct Kernels { int64_t parts; Compilation c; } Kernels; /* parts: micro-batches; 0: the model's */
-struct KernelCache { Memory *memory; Kernels *each; int count; };
+typedef struct Kernels {
+    int64_t parts;
+    Compilation c;
+} Kernels; /* parts: micro-batches; 0: the model's */
+struct KernelCache {
+    Memory *memory;
+    Kernels *each;
+    int count;
+};
 
 KernelCache *kernel_cache_new(void)
 {
@@ -132,10 +145,10 @@ static Compilation kernels_for(KernelCache *cache, const Options *o, int64_t par
 /* ---- accumulate = "auto" */
 typedef struct Try {
     Compilation c;
-    Memory *own;            /* its memory */
+    Memory *own; /* its memory */
     bool searched;
-    Fit fit;                /* if searched */
-    double us;              /* of a step, as predicted; 0: not known yet */
+    Fit fit;   /* if searched */
+    double us; /* of a step, as predicted; 0: not known yet */
 } Try;
 
 /* parts: 0: the model's; kernels_of: as in kernels_for */
@@ -222,7 +235,10 @@ static double kept_step_of(Try *t) { return step_of(t) / (1 + t->c.program->drop
 
 /* Recomputing in `parts` micro-batches: bytes of samples that would be kept without it, bytes available for them, and its
  * microseconds per step. */
-typedef struct Recomputing { int64_t parts; double kept, available, us; } Recomputing;
+typedef struct Recomputing {
+    int64_t parts;
+    double kept, available, us;
+} Recomputing;
 
 static Recomputing recomputing_of(Try *t, int64_t parts)
 {
@@ -251,9 +267,9 @@ typedef struct Search {
     KernelCache *cache;
     const Options *options;
     Try best;
-    bool taken;             /* the best is no longer what the search began with */
-    bool fits;              /* of the last try */
-    double recomputed_us;   /* likewise: what a step recomputes */
+    bool taken;           /* the best is no longer what the search began with */
+    bool fits;            /* of the last try */
+    double recomputed_us; /* likewise: what a step recomputes */
 } Search;
 
 static bool is_faster(Try *t, Try *best) { return t->fit.fits && (!best->fit.fits || step_of(t) < (1 - GAIN) * step_of(best)); }

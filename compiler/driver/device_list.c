@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 static int read_number(const char **at, const char *list, int most)
 {
     char *end;
@@ -55,7 +54,10 @@ static const Target *parse_gpus(const char *list, const Machine *named, Plan **p
 {
     DeviceList d;
     if (named)
-        fail(2, "--devices %s names GPUs of the machine where the program runs; with --machine write how many: --devices cuda:4, or 4x8 for 4 nodes with 8 each", list);
+        fail(
+            2,
+            "--devices %s names GPUs of the machine where the program runs; with --machine write how many: --devices cuda:4, or 4x8 for 4 nodes with 8 each",
+            list);
     if (strncmp(list, "cuda:", 5) != 0)
         fail(2, "--devices %s names GPUs, which follow cuda: as in cuda:0x4 and cuda:GPU-8932f937%s", list,
              list[strspn(list, "0123456789")] == 'x' ? "; nodes with so many devices each are planned with --machine" : "");
@@ -65,7 +67,8 @@ static const Target *parse_gpus(const char *list, const Machine *named, Plan **p
     for (const char *at = list + strlen("cuda:"); *at; at += *at == ',') {
         int length = (int)strcspn(at, ",");
         if (!mgpu_names_gpu(at))
-            fail(2, "--devices %s: GPUs and a number alone, which is a count; GPU %.*s is written %.*sx1", list, length, at, length, at);
+            fail(2, "--devices %s: GPUs and a number alone, which is a count; GPU %.*s is written %.*sx1", list, length, at,
+                 length, at);
         at += length;
     }
     APPEND(*plans, *count, ((Plan){.nodes = 1, .devices = d.count, .kind = cuda_target.name}));
@@ -82,7 +85,8 @@ static bool read_kind(const char **at, const char *list, const Target **kind, bo
         if (strncmp(*at, name, length) != 0)
             continue;
         if (*given && *kind != TARGETS[k])
-            fail(2, "--devices %s: a program is for one kind of device; write %s or %s, and compile twice for both", list, (*kind)->name, name);
+            fail(2, "--devices %s: a program is for one kind of device; write %s or %s, and compile twice for both", list,
+                 (*kind)->name, name);
         *kind = TARGETS[k];
         *given = true;
         *at += length;
@@ -106,10 +110,16 @@ static int gpus_of(const Machine *named, const char **why)
 static void check_nodes(const Machine *named, const char *list, int nodes)
 {
     if (!named || named->nodes < 2)
-        fail(2, "--devices %s: nodes are those of a machine that has several, and %s; name one with --machine ('mgpuc machines' lists them), or write how many devices: "
-                "--devices 8", list, named ? format("'%s' is one", named->name) : "none is named");
+        fail(
+            2,
+            "--devices %s: nodes are those of a machine that has several, and %s; name one with --machine ('mgpuc machines' lists them), or write how many devices: "
+            "--devices 8",
+            list, named ? format("'%s' is one", named->name) : "none is named");
     if (nodes > named->nodes)
-        fail(2, "--devices %s: the machine '%s' has %d nodes; for more of them make a machine file of your own ('mgpuc machines --help')", list, named->name, named->nodes);
+        fail(
+            2,
+            "--devices %s: the machine '%s' has %d nodes; for more of them make a machine file of your own ('mgpuc machines --help')",
+            list, named->name, named->nodes);
 }
 
 /* most: devices of a node */
@@ -118,21 +128,30 @@ static void check_machine(const Machine *m, const char *list, const Target *kind
     if (!kind->own_memory)
         return;
     if (!m->device_count)
-        fail(2, "--devices %s: the machine '%s' has no GPU; write --devices host:4, or name another machine ('mgpuc machines' lists them)", list, m->name);
+        fail(
+            2,
+            "--devices %s: the machine '%s' has no GPU; write --devices host:4, or name another machine ('mgpuc machines' lists them)",
+            list, m->name);
     if (most > m->device_count)
-        fail(2, "--devices %s: the machine '%s' has %d GPU%s%s; for more of them %smake a machine file of your own ('mgpuc machines --help')", list, m->name,
-             m->device_count, m->device_count == 1 ? "" : "s", m->nodes > 1 ? " in each of its nodes" : "",
-             m->nodes > 1 && !strchr(list, 'x') ? format("name nodes, as in --devices %dx%d, or ", (most + m->device_count - 1) / m->device_count, m->device_count) : "");
+        fail(
+            2,
+            "--devices %s: the machine '%s' has %d GPU%s%s; for more of them %smake a machine file of your own ('mgpuc machines --help')",
+            list, m->name, m->device_count, m->device_count == 1 ? "" : "s", m->nodes > 1 ? " in each of its nodes" : "",
+            m->nodes > 1 && !strchr(list, 'x') ? format("name nodes, as in --devices %dx%d, or ",
+                                                        (most + m->device_count - 1) / m->device_count, m->device_count)
+                                               : "");
 }
 
 static int compare_plans(const void *a, const void *b)
 {
     const Plan *x = a, *y = b;
-    return x->devices != y->devices ? (x->devices > y->devices) - (x->devices < y->devices) : (x->nodes > y->nodes) - (x->nodes < y->nodes);
+    return x->devices != y->devices ? (x->devices > y->devices) - (x->devices < y->devices)
+                                    : (x->nodes > y->nodes) - (x->nodes < y->nodes);
 }
 
 typedef struct Wanted {
-    Plan *plans; int count, most; /* most: devices of a node */
+    Plan *plans;
+    int count, most; /* most: devices of a node */
 } Wanted;
 
 static void want(Wanted *w, int nodes, int each)
@@ -194,7 +213,9 @@ const Target *parse_devices(const char *list, const Machine *named, Plan **plans
         } else if (kind->own_memory) { /* all GPUs of the machine */
             int here = gpus_of(named, &why);
             if (!here && !named)
-                fail(3, "--devices %s: no GPU was found here: %s; a program for other machines says for how many: --devices cuda:4", list, why);
+                fail(3,
+                     "--devices %s: no GPU was found here: %s; a program for other machines says for how many: --devices cuda:4",
+                     list, why);
             want(&w, 1, here);
         } else {
             want(&w, 1, 1);
@@ -225,9 +246,12 @@ const char *planned_architectures(const Machine *m, bool any)
         text_add(&text, "%s%s", text.length ? "," : "", arch);
     }
     if (!text.length && !any)
-        fail(1, "the GPUs of the machine '%s' (%s) have compute capability %d.%d, and kernels are made for %d.0 (A100, 2020) and newer. Such a machine can be "
-                "planned: mgpuc plan, mgpuc check, or --emit schedule. --arch sm_%d0 compiles for other GPUs", m->name, m->devices->name, m->devices->capability / 10,
-             m->devices->capability % 10, MGPU_OLDEST_GPU, MGPU_OLDEST_GPU);
+        fail(
+            1,
+            "the GPUs of the machine '%s' (%s) have compute capability %d.%d, and kernels are made for %d.0 (A100, 2020) and newer. Such a machine can be "
+            "planned: mgpuc plan, mgpuc check, or --emit schedule. --arch sm_%d0 compiles for other GPUs",
+            m->name, m->devices->name, m->devices->capability / 10, m->devices->capability % 10, MGPU_OLDEST_GPU,
+            MGPU_OLDEST_GPU);
     return text.length ? text_take(&text) : NULL;
 }
 
@@ -252,7 +276,8 @@ const char *check_architectures(const char *list)
         if (!virtual && (digits < 2 || digits > 3 || (number[digits] && !letter)))
             fail(2, "--arch %s: '%s' is not understood; write sm_90   sm_80,sm_100   vgpu", list, arch);
         if (!virtual && atoi(number) < 10 * MGPU_OLDEST_GPU)
-            fail(2, "--arch %s: kernels are for sm_%d0 (A100, 2020) and newer, not for %s; --devices host compiles for the CPU", list, MGPU_OLDEST_GPU, arch);
+            fail(2, "--arch %s: kernels are for sm_%d0 (A100, 2020) and newer, not for %s; --devices host compiles for the CPU",
+                 list, MGPU_OLDEST_GPU, arch);
         if (!map_get(&known, arch))
             text_add(&text, "%s%s", text.length ? "," : "", arch);
         map_set(&known, arch, &known);

@@ -28,8 +28,11 @@ const char *architectures_found(void)
             text_add(&text, "%ssm_%d%d", text.length ? "," : "", list.gpus[i].major, list.gpus[i].minor);
     }
     if (!text.length)
-        fail(3, "the GPU here (%s) has compute capability %d.%d, kernels need %d.0 (A100, 2020) or newer; --devices host compiles for the CPU, "
-                "--arch sm_%d0 for another machine", list.gpus->name, list.gpus->major, list.gpus->minor, MGPU_OLDEST_GPU, MGPU_OLDEST_GPU);
+        fail(
+            3,
+            "the GPU here (%s) has compute capability %d.%d, kernels need %d.0 (A100, 2020) or newer; --devices host compiles for the CPU, "
+            "--arch sm_%d0 for another machine",
+            list.gpus->name, list.gpus->major, list.gpus->minor, MGPU_OLDEST_GPU, MGPU_OLDEST_GPU);
     return text_take(&text);
 }
 
@@ -44,8 +47,8 @@ int command_devices(int argc, char **argv)
     const char *why = mgpu_list_gpus(&list);
     for (int i = 0; !why && i < list.count; i++) {
         const Gpu *g = &list.gpus[i];
-        printf("cuda:%-3d %-28s sm_%d%d  %7.1f GiB  %s  %s%s\n", i, g->name, g->major, g->minor, (double)g->memory / (1 << 30), g->bus,
-               g->uuid, g->slice ? "  a slice (MIG)" : "");
+        printf("cuda:%-3d %-28s sm_%d%d  %7.1f GiB  %s  %s%s\n", i, g->name, g->major, g->minor, (double)g->memory / (1 << 30),
+               g->bus, g->uuid, g->slice ? "  a slice (MIG)" : "");
     }
     if (list.remark)
         printf("         %s\n", list.remark);

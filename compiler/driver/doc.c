@@ -6,16 +6,15 @@
 #include <ctype.h>
 #include <string.h>
 
-static const char HELP[] =
-    "mgpuc doc: what a layer, primitive, reader, setting or word means\n"
-    "\n"
-    "  mgpuc doc                 all names, by group\n"
-    "  mgpuc doc NAME            signature, comment, where it is defined, and a layer's text\n"
-    "  mgpuc doc NAME FILE.net   the same, with the layers of that file and of what it imports\n"
-    "  mgpuc doc FILE.net        the layers of that file and of what it imports\n"
-    "  mgpuc doc --markdown      the layers of the library as Markdown (docs/layers.md)\n"
-    "\n"
-    "Exit status: 0 done; 1 the file does not parse or cannot be read; 2 usage, an unknown name.\n";
+static const char HELP[] = "mgpuc doc: what a layer, primitive, reader, setting or word means\n"
+                           "\n"
+                           "  mgpuc doc                 all names, by group\n"
+                           "  mgpuc doc NAME            signature, comment, where it is defined, and a layer's text\n"
+                           "  mgpuc doc NAME FILE.net   the same, with the layers of that file and of what it imports\n"
+                           "  mgpuc doc FILE.net        the layers of that file and of what it imports\n"
+                           "  mgpuc doc --markdown      the layers of the library as Markdown (docs/layers.md)\n"
+                           "\n"
+                           "Exit status: 0 done; 1 the file does not parse or cannot be read; 2 usage, an unknown name.\n";
 
 enum { WIDTH = 110, LONG_TEXT = 60, EQUATION = 6 };
 
@@ -185,7 +184,8 @@ static _Noreturn void unknown(const char *name, const Entries *all)
     const char **names = NEW_ARRAY(const char *, all->count);
     for (int k = 0; k < all->count; k++)
         names[k] = all->list[k].name;
-    fail(2, "nothing is called '%s'%s%s; mgpuc doc lists all names", name, did_you_mean(name, names, all->count), spoken_of(name, all));
+    fail(2, "nothing is called '%s'%s%s; mgpuc doc lists all names", name, did_you_mean(name, names, all->count),
+         spoken_of(name, all));
 }
 
 int command_doc(int argc, char **argv)

@@ -12,8 +12,8 @@
 
 void dump_tree(const Compilation *c, Text *t) { tree_print(c->tree, t); }
 
-static const char *const GRAPH_NAME[PHASE_KINDS] = {"init",    "prologue",     "accumulate", "train", "eval",
-                                                    "predict", "report_train", "report_eval",  "decode"};
+static const char *const GRAPH_NAME[PHASE_KINDS] = {"init",    "prologue",     "accumulate",  "train", "eval",
+                                                    "predict", "report_train", "report_eval", "decode"};
 
 void dump_graphs(const Compilation *c, Text *t)
 {
@@ -64,10 +64,7 @@ void dump_schedules(const Compilation *c, Text *t)
         schedule_write(c->program->plans[i].schedule, t);
 }
 
-void dump_graph_dot(const Compilation *c, Text *t)
-{
-    dot_graph(c->graphs[c->graphs[PHASE_TRAIN] ? PHASE_TRAIN : PHASE_EVAL], t);
-}
+void dump_graph_dot(const Compilation *c, Text *t) { dot_graph(c->graphs[c->graphs[PHASE_TRAIN] ? PHASE_TRAIN : PHASE_EVAL], t); }
 
 void dump_phase_dot(const Compilation *c, Text *t)
 {
@@ -86,10 +83,7 @@ void dump_trace(const Compilation *c, Text *t)
     trace_print(p, plan, &in, planned_name(p->options, !p->target->own_memory), t);
 }
 
-void dump_kernels(const Compilation *c, Text *t)
-{
-    c->program->target->print_all(c->program, t);
-}
+void dump_kernels(const Compilation *c, Text *t) { c->program->target->print_all(c->program, t); }
 
 void dump_images(const Compilation *c, Text *t) { build_print_images(c->build, t); }
 
@@ -102,7 +96,8 @@ Facts read_graphs(Compilation *c)
     int count;
     Facts facts = NOTHING;
     const char *stage = c->options->from;
-    DumpedGraph *graphs = dump_read(c->source->file, c->source->text, c->source->length, &stage, GRAPH_NAME, PHASE_KINDS, &m, &count);
+    DumpedGraph *graphs =
+        dump_read(c->source->file, c->source->text, c->source->length, &stage, GRAPH_NAME, PHASE_KINDS, &m, &count);
     bool phases = strcmp(stage, "phases") == 0;
     m->source = c->source;
     c->program->model = m;
@@ -111,8 +106,10 @@ Facts read_graphs(Compilation *c)
         while (strcmp(GRAPH_NAME[kind], graphs[i].graph->name) != 0)
             kind++;
         if (phases != (graphs[i].steps != STEPS_ANY))
-            fail(1, "%s: graph %s is %s; 'full' and 'partial' are graphs of the stage phases, and all of its graphs are one of them",
-                 c->options->file, GRAPH_NAME[kind], graphs[i].steps ? STEPS_NAME[graphs[i].steps] : "neither 'full' nor 'partial'");
+            fail(1,
+                 "%s: graph %s is %s; 'full' and 'partial' are graphs of the stage phases, and all of its graphs are one of them",
+                 c->options->file, GRAPH_NAME[kind],
+                 graphs[i].steps ? STEPS_NAME[graphs[i].steps] : "neither 'full' nor 'partial'");
         *(phases ? &c->variants[kind][graphs[i].steps == STEPS_PARTIAL] : &c->graphs[kind]) = graphs[i].graph;
         facts |= graphs[i].steps == STEPS_PARTIAL ? NOTHING : FACT[kind];
     }

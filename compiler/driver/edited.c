@@ -22,7 +22,8 @@ const char *edited_devices(const char *file)
     Schedule **edited = read_edited(file, &source, &count);
     Text list = {0};
     for (int i = 0; i < count; i++)
-        text_add(&list, "%s%s:%d", i ? "," : "", edited[i]->phase_count ? edited[i]->phases[0].devices[0].name : "host", edited[i]->devices);
+        text_add(&list, "%s%s:%d", i ? "," : "", edited[i]->phase_count ? edited[i]->phases[0].devices[0].name : "host",
+                 edited[i]->devices);
     return text_take(&list);
 }
 

@@ -41,7 +41,8 @@ int command_fmt(int argc, char **argv)
 {
     bool check = false;
     int count = 0;
-    const char **files = own_words("fmt", argc, argv, HELP, (const OwnOption[]){{"--check", .flag = &check}, {.name = NULL}}, argc);
+    const char **files =
+        own_words("fmt", argc, argv, HELP, (const OwnOption[]){{"--check", .flag = &check}, {.name = NULL}}, argc);
     while (files[count])
         count++;
     if (count == 0)

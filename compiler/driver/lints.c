@@ -7,10 +7,14 @@
 
 #include <string.h>
 
-enum { MOST_SIMULATED = 16 };    /* devices: check must be quick */
+enum { MOST_SIMULATED = 16 }; /* devices: check must be quick */
 
 /* ---- batches that the devices do not divide evenly */
-typedef struct Imbalance { int64_t most; int idle; double lost; } Imbalance; /* lost: share of device time spent waiting */
+typedef struct Imbalance {
+    int64_t most;
+    int idle;
+    double lost;
+} Imbalance; /* lost: share of device time spent waiting */
 
 static Imbalance imbalance_of(const Plan *plan)
 {
@@ -35,7 +39,8 @@ static int64_t micro_batches(const Model *m) { return m->accumulate > 1 ? m->acc
 /* Returns "65", "130 in 2 micro-batches", "in groups of 32". */
 static const char *batch_text(const Model *m)
 {
-    return format("%lld%s%s", (long long)m->batch, m->accumulate > 1 ? format(" in %lld micro-batches", (long long)m->accumulate) : "",
+    return format("%lld%s%s", (long long)m->batch,
+                  m->accumulate > 1 ? format(" in %lld micro-batches", (long long)m->accumulate) : "",
                   m->group > 1 ? format(" in groups of %lld", (long long)m->group) : "");
 }
 
@@ -51,7 +56,10 @@ static const char *samples_text(const Plan *plan)
 }
 
 /* Returns the smallest batch of which all devices have as many samples: a group each, in each micro-batch. */
-static int64_t least_even_batch(const Model *m, int devices) { return devices * (m->group > 1 ? m->group : 1) * micro_batches(m); }
+static int64_t least_even_batch(const Model *m, int devices)
+{
+    return devices * (m->group > 1 ? m->group : 1) * micro_batches(m);
+}
 
 /* Returns the nearest even batches: "--set batch=64 or --set batch=68". */
 static const char *even_batches(const Model *m, int devices)
@@ -103,9 +111,9 @@ static void idle_devices(const Program *p)
         return;
     int idle = imbalance_of(plan).idle, busy = plan->devices - idle;
     lint_at(p->options->silenced, LINT_IDLE_DEVICES, p->model->batch_at,
-            "a batch of %s on %s%s: %d %s no samples; --devices %d is as fast, --set batch=%lld keeps all busy", batch_text(p->model),
-            devices_text(plan->devices), others_text(p, plan, has_idle), idle, idle == 1 ? "has" : "have", busy,
-            (long long)least_even_batch(p->model, plan->devices));
+            "a batch of %s on %s%s: %d %s no samples; --devices %d is as fast, --set batch=%lld keeps all busy",
+            batch_text(p->model), devices_text(plan->devices), others_text(p, plan, has_idle), idle, idle == 1 ? "has" : "have",
+            busy, (long long)least_even_batch(p->model, plan->devices));
 }
 
 static void uneven_batch(const Program *p)
@@ -114,10 +122,12 @@ static void uneven_batch(const Program *p)
     if (!plan)
         return;
     Imbalance s = imbalance_of(plan);
-    lint_at(p->options->silenced, LINT_UNEVEN_BATCH, p->model->batch_at,
-            "a batch of %s on %s%s is %s samples%s: a step takes as long as one of %lld, so %.0f%% of the devices' time is lost; %s is divided evenly",
-            batch_text(p->model), devices_text(plan->devices), others_text(p, plan, is_uneven), samples_text(plan),
-            micro_batches(p->model) > 1 ? " each" : "", (long long)(s.most * plan->devices * micro_batches(p->model)), 100 * s.lost, even_batches(p->model, plan->devices));
+    lint_at(
+        p->options->silenced, LINT_UNEVEN_BATCH, p->model->batch_at,
+        "a batch of %s on %s%s is %s samples%s: a step takes as long as one of %lld, so %.0f%% of the devices' time is lost; %s is divided evenly",
+        batch_text(p->model), devices_text(plan->devices), others_text(p, plan, is_uneven), samples_text(plan),
+        micro_batches(p->model) > 1 ? " each" : "", (long long)(s.most * plan->devices * micro_batches(p->model)), 100 * s.lost,
+        even_batches(p->model, plan->devices));
 }
 
 /* ---- warnings that need a simulation: of the plan with the most devices, which wait most */
@@ -125,7 +135,7 @@ typedef struct Predicted {
     const Plan *plan;
     StepUse use;
     MidStep stops;
-    const char *input;          /* what input would need for steps not to wait */
+    const char *input; /* what input would need for steps not to wait */
 } Predicted;
 
 static Predicted predict(const Program *p, const Plan *plan)
@@ -151,12 +161,13 @@ static void batch_statistics(const Program *p, const Predicted *found)
     int devices = found->plan->devices;
     const Shard *shards = found->plan->shards;
     StatisticsSamples own = statistics_samples(devices, shards[devices - 1].share, shards[0].share);
-    lint_at(p->options->silenced, LINT_BATCH_STATISTICS, stops->at,
-            "%d all-reduce%s in the middle of a step, of statistics of the whole batch, stop%s %s for %.3g ms of %.3g (%.0f%%, predicted for %s); "
-            "%sstatistics of groups need none: batchnorm(stats = %lld), batch_sum(x, group = %lld)",
-            stops->count, stops->count == 1 ? "" : "s", stops->count == 1 ? "s" : "", devices_text(devices), stops->us / 1e3, found->use.step_us / 1e3,
-            100 * stops->us / found->use.step_us, planned_text(p), own.batch ? format("with a batch of %lld, ", (long long)own.batch) : "", (long long)own.samples,
-            (long long)own.samples);
+    lint_at(
+        p->options->silenced, LINT_BATCH_STATISTICS, stops->at,
+        "%d all-reduce%s in the middle of a step, of statistics of the whole batch, stop%s %s for %.3g ms of %.3g (%.0f%%, predicted for %s); "
+        "%sstatistics of groups need none: batchnorm(stats = %lld), batch_sum(x, group = %lld)",
+        stops->count, stops->count == 1 ? "" : "s", stops->count == 1 ? "s" : "", devices_text(devices), stops->us / 1e3,
+        found->use.step_us / 1e3, 100 * stops->us / found->use.step_us, planned_text(p),
+        own.batch ? format("with a batch of %lld, ", (long long)own.batch) : "", (long long)own.samples, (long long)own.samples);
 }
 
 /* Returns the place of the training data. */
@@ -173,8 +184,9 @@ static void slow_input(const Program *p, const Predicted *found)
     const StepUse *use = &found->use;
     if (use->input_us <= PLAN_WORTH * use->step_us)
         return;
-    lint_at(p->options->silenced, LINT_SLOW_INPUT, place_of_data(p), "%s wait%s for input: %.3g ms of a step of %.3g (%.0f%%, predicted for %s); %s",
-            devices_text(found->plan->devices), found->plan->devices == 1 ? "s" : "", use->input_us / 1e3, use->step_us / 1e3, 100 * use->input_us / use->step_us,
+    lint_at(p->options->silenced, LINT_SLOW_INPUT, place_of_data(p),
+            "%s wait%s for input: %.3g ms of a step of %.3g (%.0f%%, predicted for %s); %s", devices_text(found->plan->devices),
+            found->plan->devices == 1 ? "s" : "", use->input_us / 1e3, use->step_us / 1e3, 100 * use->input_us / use->step_us,
             planned_text(p), found->input);
 }
 

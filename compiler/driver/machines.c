@@ -46,7 +46,8 @@ static const char *links_text(const Machine *m)
         return host;
     if (m->device_count < 2 || !machine_route(m, 0, 1, &between))
         return format("%s to the host; %s", rate_text(up.rate), host);
-    return format("%s between GPUs%s, %s to the host; %s", rate_text(between.rate), between.staged ? " (through the host)" : "", rate_text(up.rate), host);
+    return format("%s between GPUs%s, %s to the host; %s", rate_text(between.rate), between.staged ? " (through the host)" : "",
+                  rate_text(up.rate), host);
 }
 
 /* "kernels for sm_80", or that there are none */
@@ -56,7 +57,8 @@ static const char *kernels_text(const Machine *m)
     for (int d = 0; d < m->device_count; d++) {
         int capability = m->devices[d].capability;
         if (capability < 10 * MGPU_OLDEST_GPU)
-            return format("planned only: kernels are for compute capability %d.0 and newer, these have %d.%d", MGPU_OLDEST_GPU, capability / 10, capability % 10);
+            return format("planned only: kernels are for compute capability %d.0 and newer, these have %d.%d", MGPU_OLDEST_GPU,
+                          capability / 10, capability % 10);
         if (d == 0 || capability != m->devices[d - 1].capability)
             text_add(&t, "%ssm_%d", d ? ", " : "kernels for ", capability);
     }
@@ -122,6 +124,7 @@ int command_probe(int argc, char **argv)
                 "'mgpuc machines' lists files with lines of GPUs to copy\n",
                 MGPU_OLDEST_GPU);
     if (gpus == PROBED_VIRTUAL)
-        fprintf(stderr, "mgpuc probe: note: the GPUs here are emulated, and so are their numbers; --machine here does not have them\n");
+        fprintf(stderr,
+                "mgpuc probe: note: the GPUs here are emulated, and so are their numbers; --machine here does not have them\n");
     return 0;
 }

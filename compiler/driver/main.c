@@ -6,13 +6,18 @@
 #include <string.h>
 
 /* Commands with a command line of their own; others share that of command.c. */
-static const struct SeparateCommand { const char *name; int (*run)(int argc, char **argv); } SEPARATE[] = {
-    {"fmt", command_fmt}, {"doc", command_doc}, {"lsp", command_lsp}, {"diff", command_diff}, {"devices", command_devices},
-    {"machines", command_machines}, {"probe", command_probe}, {"plot", command_plot}, {"import", command_import},
-    {"selftest", command_selftest}, {"--nvrtc", command_nvrtc},
+static const struct SeparateCommand {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} SEPARATE[] = {
+    {"fmt", command_fmt},         {"doc", command_doc},           {"lsp", command_lsp},       {"diff", command_diff},
+    {"devices", command_devices}, {"machines", command_machines}, {"probe", command_probe},   {"plot", command_plot},
+    {"import", command_import},   {"selftest", command_selftest}, {"--nvrtc", command_nvrtc},
 };
 static int (*const SHARED[])(const Options *) = {
-    [COMMAND_COMPILE] = command_compile, [COMMAND_CHECK] = command_check, [COMMAND_VERIFY] = command_verify, [COMMAND_PLAN] = command_plan, [COMMAND_BENCH] = command_bench, [COMMAND_SCHEDULE] = command_schedule, [COMMAND_REPORT] = command_report};
+    [COMMAND_COMPILE] = command_compile, [COMMAND_CHECK] = command_check, [COMMAND_VERIFY] = command_verify,
+    [COMMAND_PLAN] = command_plan,       [COMMAND_BENCH] = command_bench, [COMMAND_SCHEDULE] = command_schedule,
+    [COMMAND_REPORT] = command_report};
 
 static int run(int argc, char **argv)
 {

@@ -39,7 +39,10 @@ static int64_t bytes_of_device(const Program *p, const Plan *plan, int device)
     return bytes + (threads - 1) * work;
 }
 
-int64_t device_bytes(const Program *p, const Plan *plan, int device) { return bytes_of_device(p, plan, device) + plan->schedule->outside_arena_bytes; }
+int64_t device_bytes(const Program *p, const Plan *plan, int device)
+{
+    return bytes_of_device(p, plan, device) + plan->schedule->outside_arena_bytes;
+}
 
 static double number_in(const char *path)
 {
@@ -171,12 +174,15 @@ static bool has_weights_in_parts(const Model *m)
         if (m->variables[v].kind == ROUNDED)
             rounded[m->variables[v].owner] = true;
     for (int v = 0; v < m->variable_count; v++)
-        any = any || (m->variables[v].split && (m->variables[v].kind == ROUNDED || (m->variables[v].kind == WEIGHT && !rounded[v])));
+        any = any ||
+              (m->variables[v].split && (m->variables[v].kind == ROUNDED || (m->variables[v].kind == WEIGHT && !rounded[v])));
     return any;
 }
 
 /* ---- split weights: spare memory makes steps shorter if gathers are exposed */
-typedef struct Tried { double us, exposed_us; } Tried;
+typedef struct Tried {
+    double us, exposed_us;
+} Tried;
 
 static Tried try_step(const Program *p, const Plan *plan)
 {
@@ -231,7 +237,8 @@ static void reuse_gathers(Program *p, Plan *plan, double there)
 
 void schedule_in_memory(Program *p, Plan *plan)
 {
-    double there = p->options->memory ? p->options->memory_bytes : planned_memory(machine_of(p), !p->target->own_memory, plan_each(plan));
+    double there =
+        p->options->memory ? p->options->memory_bytes : planned_memory(machine_of(p), !p->target->own_memory, plan_each(plan));
     p->early_gather_share = 0;
     if (plan->devices < 2 || !has_parts(p->model)) {
         plan->schedule = schedule(p, plan);
@@ -246,8 +253,11 @@ bool memory_is_limited(const Options *o) { return o->memory || (o->machine && o-
 
 const char *cure_of_none(const Program *p, const Plan *plan)
 {
-    const char *devices = p->options->shard == SHARD_WEIGHTS ? "more devices" : plan->devices > 1 ? "--shard weights" : "several devices with --shard weights";
-    return format("not even one sample a device fits: %s, a smaller model or shorter samples%s", devices, dtype_bytes(p->model->precision) > 2 ? ", or precision = bf16" : "");
+    const char *devices = p->options->shard == SHARD_WEIGHTS ? "more devices"
+                          : plan->devices > 1                ? "--shard weights"
+                                                             : "several devices with --shard weights";
+    return format("not even one sample a device fits: %s, a smaller model or shorter samples%s", devices,
+                  dtype_bytes(p->model->precision) > 2 ? ", or precision = bf16" : "");
 }
 
 /* Suggests what would fit: a smaller batch, micro-batches, more devices, as far as the plan was tried for other numbers of
@@ -256,7 +266,8 @@ static void add_cures(const Program *p, const Plan *plan, double limit, Text *t)
 {
     const Model *m = p->model;
     const Schedule *s = plan->schedule;
-    int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, batch = batch_in(p, plan, limit), each = batch / parts / s->devices;
+    int64_t group = m->group > 0 ? m->group : 1, parts = m->accumulate > 0 ? m->accumulate : 1, batch = batch_in(p, plan, limit),
+            each = batch / parts / s->devices;
     if (!batch) {
         text_add(t, "  %s\n", cure_of_none(p, plan));
         return;
@@ -264,20 +275,24 @@ static void add_cures(const Program *p, const Plan *plan, double limit, Text *t)
     text_add(t, "  a batch of %lld fits: --set batch=%lld\n", (long long)batch, (long long)batch);
     int64_t devices = (m->batch / parts + each - 1) / each, micro = (m->batch + s->devices * each - 1) / (s->devices * each);
     text_add(t, "  %lld devices have %lld samples each, which fit\n", (long long)devices, (long long)each);
-    text_add(t, "  accumulate = %lld computes %lld samples of a device at a time, and takes room for sums of the gradients\n", (long long)micro,
-             (long long)((m->batch / micro / s->devices + group - 1) / group * group));
+    text_add(t, "  accumulate = %lld computes %lld samples of a device at a time, and takes room for sums of the gradients\n",
+             (long long)micro, (long long)((m->batch / micro / s->devices + group - 1) / group * group));
 }
 
 static _Noreturn void fail_of_memory(const Model *m, Program *p, const Plan *plan, int fullest, double needed, double limit)
 {
     bool host = !p->target->own_memory;
     Text t = {0};
-    text_add(&t, "%s:%d with a batch of %lld takes %s bytes%s, and %s %s\n", plan->kind, plan->devices, (long long)m->batch, grouped((int64_t)needed),
-             host ? "" : " on a device", p->options->memory ? "--memory allows" : format("the machine '%s' has", p->options->planned->name), grouped((int64_t)limit));
+    text_add(&t, "%s:%d with a batch of %lld takes %s bytes%s, and %s %s\n", plan->kind, plan->devices, (long long)m->batch,
+             grouped((int64_t)needed), host ? "" : " on a device",
+             p->options->memory ? "--memory allows" : format("the machine '%s' has", p->options->planned->name),
+             grouped((int64_t)limit));
     peak_print(plan->schedule, fullest, 8, &t);
     if (host)
-        text_add(&t, "  mgpuc plan %s --devices %s:%d --memory %lldB --fit finds the largest batch that fits; accumulate computes fewer samples at a time\n",
-                 m->file, plan->kind, plan->devices, (long long)limit);
+        text_add(
+            &t,
+            "  mgpuc plan %s --devices %s:%d --memory %lldB --fit finds the largest batch that fits; accumulate computes fewer samples at a time\n",
+            m->file, plan->kind, plan->devices, (long long)limit);
     else
         add_cures(p, plan, limit, &t);
     t.data[t.length - 1] = 0;
@@ -320,7 +335,9 @@ double memory_there(const Program *p, const Plan *plan)
 {
     bool host = !p->target->own_memory;
     const Machine *named = p->options->planned;
-    double there = p->options->memory ? p->options->memory_bytes : named ? planned_memory(named, host, plan_each(plan)) : memory_here(host);
+    double there = p->options->memory ? p->options->memory_bytes
+                   : named            ? planned_memory(named, host, plan_each(plan))
+                                      : memory_here(host);
     return there > 0 ? there : planned_memory(machine_of(p), host, plan_each(plan)); /* the default machine's, without a GPU */
 }
 
@@ -339,10 +356,12 @@ void warn_of_memory(const Model *m, Program *p, const Plan *plan)
                        : batch ? format("a batch of %lld fits: --set batch=%lld, or accumulate, or more devices",
                                         (long long)batch, (long long)batch)
                                : cure_of_none(p, plan);
-    lint_at(p->options->silenced, LINT_MEMORY, m->batch_at, "%s:%d with a batch of %lld takes %s%s, %s %s; %s", plan->kind, plan->devices, (long long)m->batch, bytes_text(needed), host ? "" : " on a device",
-            named     ? format("the machine '%s' has", named->name)
-            : host    ? "this machine has"
-            : memory_here(host) > 0 ? "the GPU here has"
-                    : format("a device of %s, which is planned for where there are no GPUs, has", machine_of(p)->name),
+    lint_at(p->options->silenced, LINT_MEMORY, m->batch_at, "%s:%d with a batch of %lld takes %s%s, %s %s; %s", plan->kind,
+            plan->devices, (long long)m->batch, bytes_text(needed), host ? "" : " on a device",
+            named  ? format("the machine '%s' has", named->name)
+            : host ? "this machine has"
+            : memory_here(host) > 0
+                ? "the GPU here has"
+                : format("a device of %s, which is planned for where there are no GPUs, has", machine_of(p)->name),
             bytes_text(limit), cure);
 }

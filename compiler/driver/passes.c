@@ -10,56 +10,43 @@
 
 /* Name, function, what --emit prints; what it needs, makes, breaks; why it is here. */
 static const Pass PASSES[] = {
-    {"ast", pass_parse, dump_tree, NOTHING, TREE, NOTHING,
-     "text to tree: knows no layer, no primitive"},
+    {"ast", pass_parse, dump_tree, NOTHING, TREE, NOTHING, "text to tree: knows no layer, no primitive"},
     {"graph", pass_elaborate, dump_graphs, TREE, GRAPHS | COMPOSITES, NOTHING,
      "names, shapes and weights are settled; nothing below sees the language"},
-    {"simplify", pass_simplify, dump_graphs, COMPOSITES, SIMPLE, NOTHING,
-     "before differentiation, so that rules meet few forms"},
-    {"graphdot", NULL, dump_graph_dot, SIMPLE | TRAIN, NOTHING, NOTHING,
-     "the model's training graph by layers, for Graphviz"},
+    {"simplify", pass_simplify, dump_graphs, COMPOSITES, SIMPLE, NOTHING, "before differentiation, so that rules meet few forms"},
+    {"graphdot", NULL, dump_graph_dot, SIMPLE | TRAIN, NOTHING, NOTHING, "the model's training graph by layers, for Graphviz"},
     {"loops", pass_loops, dump_graphs, SIMPLE, NOTHING, NOTHING,
      "what a loop need not compute step by step leaves it, and is differentiated as usual"},
     {"grad", pass_differentiate, dump_graphs, SIMPLE | COMPOSITES, GRADIENTS, COMPOSITES,
      "composites are still there, and bring gradients of their own"},
-    {"update", pass_update, dump_graphs, EVAL | GRADIENTS, STEP, NOTHING,
-     "gradients exist; metrics become sums over a report"},
+    {"update", pass_update, dump_graphs, EVAL | GRADIENTS, STEP, NOTHING, "gradients exist; metrics become sums over a report"},
     {"dist", pass_distribute, dump_graphs, STEP, DISTRIBUTION, NOTHING,
      "the whole step is there: reductions are where Partial must end"},
     {"precision", pass_precision, dump_graphs, DISTRIBUTION, PRECISION, NOTHING,
      "after distribution: what is summed over devices is known"},
     {"shard", pass_shard, dump_graphs, STEP | PRECISION, NOTHING, NOTHING,
      "updates and rounded copies are there: what each device needs a part of is known"},
-    {"layout", pass_layout, dump_graphs, STEP | PRECISION, LAYOUT, NOTHING,
-     "all uses of a weight in all phases are known"},
+    {"layout", pass_layout, dump_graphs, STEP | PRECISION, LAYOUT, NOTHING, "all uses of a weight in all phases are known"},
     {"phases", pass_phases, dump_graphs, DISTRIBUTION | LAYOUT, VARIANTS, NOTHING,
      "full and partial steps part: one assumes every sample, one selects"},
     {"fused", pass_fuse, dump_phases, GRAPHS | VARIANTS | SIMPLE, KERNELS, VARIANTS,
      "graphs to kernels, the same for every device count"},
-    {"dot", NULL, dump_phase_dot, KERNELS, NOTHING, NOTHING,
-     "the kernels of a training step by layers, for Graphviz"},
-    {"split", pass_split, dump_split, KERNELS, SHARES, NOTHING,
-     "samples per device; from here on once per plan"},
+    {"dot", NULL, dump_phase_dot, KERNELS, NOTHING, NOTHING, "the kernels of a training step by layers, for Graphviz"},
+    {"split", pass_split, dump_split, KERNELS, SHARES, NOTHING, "samples per device; from here on once per plan"},
     {"recompute", pass_recompute, dump_phases, KERNELS | SHARES, NOTHING, NOTHING,
      "the bytes of a device follow from its samples; what is dropped must fit before it is scheduled"},
-    {"schedule", pass_schedule, dump_schedules, KERNELS | SHARES, SCHEDULES, NOTHING,
-     "buckets, offsets, lanes, order and waits"},
-    {"verify", pass_verify, dump_schedules, SCHEDULES, PROOF, NOTHING,
-     "by a prover that shares no code with the scheduler"},
-    {"memory", NULL, dump_memory, SCHEDULES, NOTHING, NOTHING,
-     "the schedules' buffers and their offsets"},
+    {"schedule", pass_schedule, dump_schedules, KERNELS | SHARES, SCHEDULES, NOTHING, "buckets, offsets, lanes, order and waits"},
+    {"verify", pass_verify, dump_schedules, SCHEDULES, PROOF, NOTHING, "by a prover that shares no code with the scheduler"},
+    {"memory", NULL, dump_memory, SCHEDULES, NOTHING, NOTHING, "the schedules' buffers and their offsets"},
     {"trace", NULL, dump_trace, SCHEDULES, NOTHING, NOTHING,
      "the predicted timeline of the plan with the most devices, for Perfetto"},
-    {"kernels", NULL, dump_kernels, KERNELS, NOTHING, NOTHING,
-     "the text of all kernels, as the target prints them"},
+    {"kernels", NULL, dump_kernels, KERNELS, NOTHING, NOTHING, "the text of all kernels, as the target prints them"},
     {"emit", pass_emit, NULL, KERNELS | PROOF, UNITS, NOTHING,
      "code generation: C in translation units that are compiled one by one"},
-    {"images", pass_images, dump_images, UNITS, IMAGES, NOTHING,
-     "the tables take in the images of kernels for GPUs"},
+    {"images", pass_images, dump_images, UNITS, IMAGES, NOTHING, "the tables take in the images of kernels for GPUs"},
     {"compile", pass_compile, NULL, UNITS | IMAGES, OBJECTS, NOTHING,
      "translation units to objects, by the C compiler or from the cache"},
-    {"link", pass_link, NULL, OBJECTS, PROGRAM, NOTHING,
-     "objects and the runtime library"},
+    {"link", pass_link, NULL, OBJECTS, PROGRAM, NOTHING, "objects and the runtime library"},
 };
 
 /* ---- names */
@@ -116,7 +103,8 @@ const Pass *from_pass(const Options *o)
     if (!o->from || (p && prints_graphs(p)))
         return p;
     stages_print(true, &list);
-    fail(2, "--from %s: this stage prints no graphs%s; those that do: %s", o->from, nearest(o->from, prints_graphs), text_of(&list));
+    fail(2, "--from %s: this stage prints no graphs%s; those that do: %s", o->from, nearest(o->from, prints_graphs),
+         text_of(&list));
 }
 
 /* ---- running passes */
@@ -181,9 +169,13 @@ static void run_from(Compilation *c)
 {
     const Pass *from = from_pass(c->options);
     if (c->options->shard != SHARD_NOTHING && from >= find_pass("shard"))
-        fail(2, "--shard means nothing with --from %s: what is split was settled when the graphs were printed; give it there", from->name);
+        fail(2, "--shard means nothing with --from %s: what is split was settled when the graphs were printed; give it there",
+             from->name);
     if (policy_of(c->options)->gradients != GRADIENTS_EXACT && from >= find_pass("shard"))
-        fail(2, "--plan %s means nothing with --from %s: which gradients are sent as bits was settled when the graphs were printed; give it there", policy_of(c->options)->name, from->name);
+        fail(
+            2,
+            "--plan %s means nothing with --from %s: which gradients are sent as bits was settled when the graphs were printed; give it there",
+            policy_of(c->options)->name, from->name);
     Facts there = read_graphs(c);
     for (const Pass *p = PASSES; p <= from; p++)
         advance(c, p);

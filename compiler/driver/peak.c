@@ -7,9 +7,16 @@
 #include <string.h>
 
 /* line: of its first writer; 0: none */
-typedef struct Alive { const Buffer *buffer; int64_t bytes; int first, last, line; } Alive;
+typedef struct Alive {
+    const Buffer *buffer;
+    int64_t bytes;
+    int first, last, line;
+} Alive;
 
-static bool is_temporary(const Buffer *b) { return b->kind == BUFFER_TEMPORARY || b->kind == BUFFER_BUCKET || b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL; }
+static bool is_temporary(const Buffer *b)
+{
+    return b->kind == BUFFER_TEMPORARY || b->kind == BUFFER_BUCKET || b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL;
+}
 
 static void touch(Alive *alive, const Access *a, int op, int line)
 {
@@ -115,7 +122,8 @@ static const PhaseSchedule *fullest(const Schedule *s, int device)
         const DeviceSchedule *d = &s->phases[i].devices[device];
         int64_t end = 0;
         for (int k = 0; k < d->buffer_count; k++)
-            if ((d->buffers[k].kind == BUFFER_TEMPORARY || d->buffers[k].kind == BUFFER_BUCKET) && d->buffers[k].offset + d->buffers[k].bytes > end)
+            if ((d->buffers[k].kind == BUFFER_TEMPORARY || d->buffers[k].kind == BUFFER_BUCKET) &&
+                d->buffers[k].offset + d->buffers[k].bytes > end)
                 end = d->buffers[k].offset + d->buffers[k].bytes;
         if (end > bytes) {
             bytes = end;
@@ -135,12 +143,14 @@ void peak_print(const Schedule *s, int device, int most, Text *t)
     int64_t peak;
     int at = peak_of(alive, d->buffer_count, d->op_count, NULL, &peak), count = 0;
     for (int i = 0; i < d->buffer_count; i++)
-        if (alive[i].first >= 0 && alive[i].first <= at && at <= alive[i].last && alive[i].buffer->kind != BUFFER_STAGING && alive[i].bytes > 0)
+        if (alive[i].first >= 0 && alive[i].first <= at && at <= alive[i].last && alive[i].buffer->kind != BUFFER_STAGING &&
+            alive[i].bytes > 0)
             alive[count++] = alive[i];
     qsort(alive, (size_t)count, sizeof *alive, by_bytes);
     text_add(t, "  largest of what is alive at its peak (line %d, phase %s):\n", d->op_count ? d->ops[at].line : 0, p->name);
     for (int i = 0; i < count && i < most; i++)
-        text_add(t, "  %18s  %s%s\n", grouped(alive[i].bytes), alive[i].buffer->name, alive[i].line ? format(", line %d", alive[i].line) : "");
+        text_add(t, "  %18s  %s%s\n", grouped(alive[i].bytes), alive[i].buffer->name,
+                 alive[i].line ? format(", line %d", alive[i].line) : "");
     if (count > most)
         text_add(t, "  %18s  %d more\n", "", count - most);
 }

@@ -179,7 +179,13 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     SimulationInput in = simulation_input(made->program, plan);
     in.compute = factor;
     Simulation *s = simulate_step(&in);
-    PlanRow row = {.weak = weak, .nodes = plan->nodes, .devices = devices, .batch = made->program->model->batch, .least = INT64_MAX, .step_us = s->step_us, .steady = s->steady};
+    PlanRow row = {.weak = weak,
+                   .nodes = plan->nodes,
+                   .devices = devices,
+                   .batch = made->program->model->batch,
+                   .least = INT64_MAX,
+                   .step_us = s->step_us,
+                   .steady = s->steady};
     for (int d = 0; d < devices; d++) {
         int64_t share = plan->shards[d].share;
         row.least = share < row.least ? share : row.least;
@@ -252,7 +258,9 @@ static void rows_apart(Planning *p, const Count *counts, int count, int64_t batc
     rows[0] = row_of_one(p, batch);
     p->kernels = kernels;
     for (int i = 0; i < count; i++)
-        rows[1 + i] = counts[i].devices == 1 && p->options->shard == SHARD_NOTHING ? rows[0] : plan_row(p, counts[i], batch, false, &rows[0]);
+        rows[1 + i] = counts[i].devices == 1 && p->options->shard == SHARD_NOTHING
+                          ? rows[0]
+                          : plan_row(p, counts[i], batch, false, &rows[0]);
     p->kernels = NULL;
     kernel_cache_free(kernels);
 }
@@ -352,7 +360,8 @@ static void add_weak(Planning *p, const Count *counts, int count, int64_t batch)
     one.weak = true;
     for (int i = 0; i < count; i++) {
         int64_t all = weak_batch(batch, counts[i].devices);
-        PlanRow row = counts[i].devices == 1 && p->options->shard == SHARD_NOTHING ? one : plan_row(p, counts[i], all, true, &one);
+        PlanRow row =
+            counts[i].devices == 1 && p->options->shard == SHARD_NOTHING ? one : plan_row(p, counts[i], all, true, &one);
         APPEND(p->rows, p->row_count, row);
     }
 }
@@ -413,9 +422,11 @@ static void add_fitting(Planning *p, const Count *counts, int count, int64_t bat
     for (int i = 0; i < count; i++) {
         int64_t most = largest_batch(p, counts[i], guessed_batch(p, counts[i], batch));
         if (!most)
-            fail(1, "--fit: not even one sample fits on %d %s device%s", counts[i].devices, p->kind, counts[i].devices == 1 ? "" : "s");
+            fail(1, "--fit: not even one sample fits on %d %s device%s", counts[i].devices, p->kind,
+                 counts[i].devices == 1 ? "" : "s");
         if (i == 0)
-            one = plan_row(p, ONE, counts[0].devices == 1 ? most : largest_batch(p, ONE, guessed_batch(p, ONE, batch)), true, NULL);
+            one =
+                plan_row(p, ONE, counts[0].devices == 1 ? most : largest_batch(p, ONE, guessed_batch(p, ONE, batch)), true, NULL);
         PlanRow row = counts[i].devices == 1 ? one : plan_row(p, counts[i], most, true, &one);
         row.fits = most;
         APPEND(p->rows, p->row_count, row);

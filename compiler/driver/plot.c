@@ -49,7 +49,8 @@ int command_plot(int argc, char **argv)
 {
     enum { ROWS = 10 };
     const char *output = NULL, *over = NULL;
-    const OwnOption options[] = {{"--output", .value = &output}, {"-o", .value = &output}, {"--over", .value = &over}, {.name = NULL}};
+    const OwnOption options[] = {
+        {"--output", .value = &output}, {"-o", .value = &output}, {"--over", .value = &over}, {.name = NULL}};
     const char **files = own_words("plot", argc, argv, HELP, options, argc);
     Over axis = over ? over_of(over) : (Over)0;
     if (!files[0])

@@ -24,24 +24,34 @@ SimulationInput simulation_input(const Program *p, const Plan *plan)
     bool pictures = reads_pictures(p->model);
     const Machine *machine = machine_of(p);
     double decode = machine->host.decode.value;
-    return (SimulationInput){.schedule = plan->schedule, .machine = machine, .processor = processor_of(p),
-                             .decode_us = pictures && decode > 0 ? 1e6 / decode : 0, .disk_bytes = pictures ? PICTURE_BYTES : 0,
+    return (SimulationInput){.schedule = plan->schedule,
+                             .machine = machine,
+                             .processor = processor_of(p),
+                             .decode_us = pictures && decode > 0 ? 1e6 / decode : 0,
+                             .disk_bytes = pictures ? PICTURE_BYTES : 0,
                              .measured = measured_factors(p, plan->nodes, plan->devices)};
 }
 
 const char *input_needs(const SimulationInput *in, const StepUse *use, int64_t batch)
 {
     const Host *host = &in->machine->host;
-    double a_second = (double)batch / in->schedule->nodes / (use->step_us - use->input_us) * 1e6, cores = a_second * in->decode_us / 1e6, bytes = a_second * in->disk_bytes;
+    double a_second = (double)batch / in->schedule->nodes / (use->step_us - use->input_us) * 1e6,
+           cores = a_second * in->decode_us / 1e6, bytes = a_second * in->disk_bytes;
     double of_cores = cores / host->cores.value, of_disk = host->disk.value > 0 ? bytes / host->disk.value : 0;
     if (of_cores <= 0 && of_disk <= 0)
         return "copying samples takes longer than computing with them";
     if (of_cores > of_disk)
-        return format("decoding pictures as fast as that trains needs %.3g cores, there are %.0f; smaller pictures on disk need fewer", cores, host->cores.value);
-    return format("reading pictures as fast as that trains needs %.3g GB/s, the disk has %.3g; smaller pictures need less", bytes / 1e9, host->disk.value / 1e9);
+        return format(
+            "decoding pictures as fast as that trains needs %.3g cores, there are %.0f; smaller pictures on disk need fewer",
+            cores, host->cores.value);
+    return format("reading pictures as fast as that trains needs %.3g GB/s, the disk has %.3g; smaller pictures need less",
+                  bytes / 1e9, host->disk.value / 1e9);
 }
 
-const char *planned_name(const Options *o, bool host) { return o->machine ? o->machine : o->here ? "here" : host ? "host2" : "h100x8"; }
+const char *planned_name(const Options *o, bool host)
+{
+    return o->machine ? o->machine : o->here ? "here" : host ? "host2" : "h100x8";
+}
 
 static const PhaseSchedule *find_step(const Schedule *s, bool partial)
 {
@@ -155,14 +165,17 @@ Grounds grounds_of(const Program *p, const Plan *plan, const StepUse *use, const
     return g;
 }
 
-static const char *const KERNELS_FROM[GROUNDS] = {
-    [GROUND_RUN] = "kernels that were measured", [GROUND_RATES] = "kernels by rates measured on the machine",
-    [GROUND_SHARES] = "kernels by data sheets and shares of them that were measured elsewhere",
-    [GROUND_SHEETS] = "kernels by data sheets and assumed shares of them",
-    [GROUND_ASSUMED] = "launches by latencies that nobody measured"};
-static const char *const TRANSFERS_FROM[GROUNDS] = {
-    [GROUND_RUN] = "transfers that were measured", [GROUND_RATES] = "transfers by links that were measured", [GROUND_SHARES] = "",
-    [GROUND_SHEETS] = "transfers by the rates of data sheets", [GROUND_ASSUMED] = "transfers by latencies that nobody measured"};
+static const char *const KERNELS_FROM[GROUNDS] = {[GROUND_RUN] = "kernels that were measured",
+                                                  [GROUND_RATES] = "kernels by rates measured on the machine",
+                                                  [GROUND_SHARES] =
+                                                      "kernels by data sheets and shares of them that were measured elsewhere",
+                                                  [GROUND_SHEETS] = "kernels by data sheets and assumed shares of them",
+                                                  [GROUND_ASSUMED] = "launches by latencies that nobody measured"};
+static const char *const TRANSFERS_FROM[GROUNDS] = {[GROUND_RUN] = "transfers that were measured",
+                                                    [GROUND_RATES] = "transfers by links that were measured",
+                                                    [GROUND_SHARES] = "",
+                                                    [GROUND_SHEETS] = "transfers by the rates of data sheets",
+                                                    [GROUND_ASSUMED] = "transfers by latencies that nobody measured"};
 
 static void add_from(const double *share, const char *const *from, int *count, Text *t)
 {
@@ -243,8 +256,8 @@ static StepRecord step_record(const SimulationInput *in, const Simulation *s, co
         double rate = l->rate[i % 2].value;
         if (s->link_bytes[i] <= 0 || rate <= 0 || s->step_us <= 0)
             continue;
-        LinkRecord link = {format("%s to %s", end_text(in->machine, l->end[i % 2]), end_text(in->machine, l->end[1 - i % 2])), s->link_bytes[i],
-                           s->link_bytes[i] / (rate / 1e6 * s->step_us)};
+        LinkRecord link = {format("%s to %s", end_text(in->machine, l->end[i % 2]), end_text(in->machine, l->end[1 - i % 2])),
+                           s->link_bytes[i], s->link_bytes[i] / (rate / 1e6 * s->step_us)};
         APPEND(to.links, to.link_count, link);
     }
     return to;
@@ -252,7 +265,8 @@ static StepRecord step_record(const SimulationInput *in, const Simulation *s, co
 
 void predict_plans(Program *p)
 {
-    const char *machine = machine_of(p) == p->options->here ? here_text(machine_of(p)) : planned_name(p->options, !p->target->own_memory);
+    const char *machine =
+        machine_of(p) == p->options->here ? here_text(machine_of(p)) : planned_name(p->options, !p->target->own_memory);
     for (int i = 0; i < p->plan_count; i++) {
         Plan *plan = &p->plans[i];
         if (!schedule_has_step(plan->schedule))

@@ -12,10 +12,7 @@
 #include <string.h>
 
 /* Names may contain line ends, tabs, and characters that change the order of text. */
-static const char *shown(const char *name)
-{
-    return plain_text(name, false);
-}
+static const char *shown(const char *name) { return plain_text(name, false); }
 
 const char *grouped(int64_t n) /* 1234567 -> "1,234,567" */
 {
@@ -61,7 +58,8 @@ static int64_t split_bytes(const Model *m, int devices, int device)
     int64_t bytes = 0;
     for (int v = 0; v < m->variable_count; v++) {
         int64_t count = m->variables[v].split ? shape_count(&m->variables[v].shape) : 0;
-        bytes += (mgpu_even_part(count, devices, device + 1) - mgpu_even_part(count, devices, device)) * dtype_bytes(m->variables[v].dtype);
+        bytes += (mgpu_even_part(count, devices, device + 1) - mgpu_even_part(count, devices, device)) *
+                 dtype_bytes(m->variables[v].dtype);
     }
     return bytes;
 }
@@ -82,8 +80,10 @@ static void check_json(const Model *m, const Program *p, int64_t parameters, Tex
     if (p->plan_count && p->plans[p->plan_count - 1].schedule) {
         const Plan *plan = &p->plans[p->plan_count - 1];
         for (int d = 0; d < plan->devices; d++)
-            text_add(t, "%s{\"samples\":%lld,\"arena_bytes\":%lld,\"bytes\":%lld,\"split_bytes\":%lld,\"gathered_bytes\":%lld}", d ? "," : "", (long long)plan->shards[d].share,
-                     (long long)arena_bytes(plan->schedule, d), (long long)device_bytes(p, plan, d), (long long)split_bytes(m, plan->devices, d), (long long)gathered_bytes(plan->schedule, d));
+            text_add(t, "%s{\"samples\":%lld,\"arena_bytes\":%lld,\"bytes\":%lld,\"split_bytes\":%lld,\"gathered_bytes\":%lld}",
+                     d ? "," : "", (long long)plan->shards[d].share, (long long)arena_bytes(plan->schedule, d),
+                     (long long)device_bytes(p, plan, d), (long long)split_bytes(m, plan->devices, d),
+                     (long long)gathered_bytes(plan->schedule, d));
     }
     text_add(t, "],\"recomputed\":[");
     for (int i = 0; i < p->dropped.layer_count; i++) {
@@ -107,7 +107,8 @@ static void print_dropped(const Dropped *d, Text *t)
         rest.bytes += i < MOST ? 0 : l->bytes;
         rest.us += i < MOST ? 0 : l->us;
         if (i < MOST)
-            text_add(t, "  %4d  %10s in %9.1f us  %s\n", l->tensors, bytes_text(l->bytes), l->us, *l->layer ? shown(l->layer) : "(no layer)");
+            text_add(t, "  %4d  %10s in %9.1f us  %s\n", l->tensors, bytes_text(l->bytes), l->us,
+                     *l->layer ? shown(l->layer) : "(no layer)");
     }
     if (rest.tensors)
         text_add(t, "  %4d  %10s in %9.1f us  %d more\n", rest.tensors, bytes_text(rest.bytes), rest.us, d->layer_count - MOST);
@@ -118,13 +119,15 @@ static void print_devices(const Program *p, const Plan *plan, Text *t)
 {
     for (int first = 0, next; first < plan->devices; first = next) {
         int64_t samples = plan->shards[first].share, bytes = device_bytes(p, plan, first);
-        for (next = first + 1; next < plan->devices && plan->shards[next].share == samples && device_bytes(p, plan, next) == bytes;)
+        for (next = first + 1;
+             next < plan->devices && plan->shards[next].share == samples && device_bytes(p, plan, next) == bytes;)
             next++;
         if (next - first > 1)
             text_add(t, "  devices %d %s %d: ", first, next - first > 2 ? "to" : "and", next - 1);
         else
             text_add(t, "  device %d: ", first);
-        text_add(t, "%lld sample%s, %s bytes%s\n", (long long)samples, samples == 1 ? "" : "s", grouped(bytes), next - first > 1 ? " each" : "");
+        text_add(t, "%lld sample%s, %s bytes%s\n", (long long)samples, samples == 1 ? "" : "s", grouped(bytes),
+                 next - first > 1 ? " each" : "");
     }
 }
 
@@ -167,17 +170,19 @@ void check_print(const Model *m, const Program *p, bool json, Text *t)
                  m->accumulate > 1 ? format(" in %lld micro-batches", (long long)m->accumulate) : "", policy_text(p->options));
         print_devices(p, plan, t);
         if (split_bytes(m, 1, 0))
-            text_add(t, "  split over the devices: %s bytes, device 0 has %s of them\n", grouped(split_bytes(m, 1, 0)), grouped(split_bytes(m, plan->devices, 0)));
+            text_add(t, "  split over the devices: %s bytes, device 0 has %s of them\n", grouped(split_bytes(m, 1, 0)),
+                     grouped(split_bytes(m, plan->devices, 0)));
         if (gathered_bytes(plan->schedule, 0))
-            text_add(t, "  gathered for their use: %s bytes at the same time at most\n", grouped(gathered_bytes(plan->schedule, 0)));
+            text_add(t, "  gathered for their use: %s bytes at the same time at most\n",
+                     grouped(gathered_bytes(plan->schedule, 0)));
     }
 }
 
 /* Prints the calls of one step, for the first scan in this text. */
 static void scan_print(const Scan *s, int indent, Text *t)
 {
-    text_add(t, "%*s%lld steps%s, %lld samples at a time\n", indent, "", (long long)s->steps, s->reverse ? ", the last one first" : "",
-             (long long)(s->samples ? s->chunk : 1));
+    text_add(t, "%*s%lld steps%s, %lld samples at a time\n", indent, "", (long long)s->steps,
+             s->reverse ? ", the last one first" : "", (long long)(s->samples ? s->chunk : 1));
     for (int i = 0; i < s->call_count; i++) {
         const Kernel *k = s->calls[i].kernel;
         text_add(t, "%*s%s", indent + 2, "", k->name);
@@ -219,8 +224,8 @@ void memory_print(const Schedule *s, Text *t)
     for (int i = 0; i < s->phase_count; i++)
         for (int d = 0; d < s->devices; d++) {
             const DeviceSchedule *device = &s->phases[i].devices[d];
-            text_add(t, "phase %s device %d of %d: arena %s bytes (at least %s), staging %s bytes\n", s->phases[i].name, d, s->devices,
-                     grouped(device->arena_bytes), grouped(device->least_bytes), grouped(device->staging_bytes));
+            text_add(t, "phase %s device %d of %d: arena %s bytes (at least %s), staging %s bytes\n", s->phases[i].name, d,
+                     s->devices, grouped(device->arena_bytes), grouped(device->least_bytes), grouped(device->staging_bytes));
             for (int b = 0; b < device->buffer_count; b++) {
                 const Buffer *x = &device->buffers[b];
                 text_add(t, "  %12lld  %12lld%s  %-10s %s\n", (long long)x->offset, (long long)x->bytes,

@@ -20,9 +20,9 @@ static bool has_backward(const Phase *p) { return p->kind == PHASE_TRAIN || p->k
 typedef struct MemoryTrial {
     int64_t limit, peak, least;
     double needed, variables;
-    bool moves;             /* calls were moved to where others wait (plan/fill.c) */
-    bool exceeds;           /* a phase has more temporaries than the limit: nothing is left to drop that pays */
-    Recomputed full;        /* of full steps */
+    bool moves;      /* calls were moved to where others wait (plan/fill.c) */
+    bool exceeds;    /* a phase has more temporaries than the limit: nothing is left to drop that pays */
+    Recomputed full; /* of full steps */
 } MemoryTrial;
 
 /* Returns [phase]; NULL: nothing of it is recomputed. */
@@ -108,7 +108,8 @@ static double least_bytes(const Program *p, const Plan *plan, const MemoryTrial 
 /* Returns the next limit to try. Until one fits: lower by the missing bytes, and by twice as many if that did not help. A lower
  * limit may help where a higher one did not, since tensors that must be dropped together are dropped once each of them pays, so
  * the least step doubles. Then higher ones: three quarters of the way to full memory, as bytes mostly follow the limit. */
-static int64_t next_limit(const MemoryTrial *best, const MemoryTrial *last, bool fits, int64_t failing, double there, int devices, int trial)
+static int64_t next_limit(const MemoryTrial *best, const MemoryTrial *last, bool fits, int64_t failing, double there, int devices,
+                          int trial)
 {
     int64_t fine = (int64_t)(FINE * there / devices), over = (int64_t)((last->needed - there) / devices);
     if (!fits)
@@ -130,7 +131,8 @@ static bool is_enough(const MemoryTrial *best, const MemoryTrial *last, bool fit
 
 /* Finds the highest limit under which the plan fits, or the one with the fewest bytes. until_ms: when to stop, by now_ms();
  * 0: never. */
-static MemoryTrial find_limit(Program *p, const Plan *plan, Recomputable *const *known, MemoryTrial first, double there, double until_ms)
+static MemoryTrial find_limit(Program *p, const Plan *plan, Recomputable *const *known, MemoryTrial first, double there,
+                              double until_ms)
 {
     int64_t failing = first.peak;
     int devices = counted_devices(p, plan);
@@ -202,8 +204,9 @@ const char *recompute_cure(Program *p, const Plan *plan)
                       cure_without_recomputing(p, plan, found.variables, there));
     if (!found.full.tensors)
         return NULL;
-    return format("recompute = \"auto\" takes %s bytes%s: it drops %d tensor%s, for +%.1f %% computing time", grouped((int64_t)found.needed),
-                  found.needed > there ? " at least" : "", found.full.tensors, found.full.tensors == 1 ? "" : "s", 100 * (found.full.us / found.full.us_before - 1));
+    return format("recompute = \"auto\" takes %s bytes%s: it drops %d tensor%s, for +%.1f %% computing time",
+                  grouped((int64_t)found.needed), found.needed > there ? " at least" : "", found.full.tensors,
+                  found.full.tensors == 1 ? "" : "s", 100 * (found.full.us / found.full.us_before - 1));
 }
 
 /* Moves calls to where others wait, if that needs no more memory and hardly more time; returns NULL if not. */
@@ -240,7 +243,8 @@ void pass_recompute(Compilation *c)
     Recomputable **known = recomputables(p, plan);
     find_peak(p, known, &first);
     if (least_bytes(p, plan, &first) > there) {
-        c->remark = format("nothing: variables and what one kernel needs take %s bytes, more than there are", grouped((int64_t)least_bytes(p, plan, &first)));
+        c->remark = format("nothing: variables and what one kernel needs take %s bytes, more than there are",
+                           grouped((int64_t)least_bytes(p, plan, &first)));
         return;
     }
     MemoryTrial found = find_limit(p, plan, known, first, there, 0), made = {.limit = found.limit};
@@ -250,12 +254,17 @@ void pass_recompute(Compilation *c)
         recompute_phases(p, known, p->phases, phases, &made);
     }
     p->phases = phases;
-    p->dropped = (Dropped){made.full.tensors, first.needed - found.needed, made.full.flops / made.full.flops_before - 1, made.full.us / made.full.us_before - 1, made.full.layers, made.full.layer_count};
+    p->dropped = (Dropped){made.full.tensors,
+                           first.needed - found.needed,
+                           made.full.flops / made.full.flops_before - 1,
+                           made.full.us / made.full.us_before - 1,
+                           made.full.layers,
+                           made.full.layer_count};
     c->remark = dropped_text(&p->dropped);
 }
 
 const char *dropped_text(const Dropped *d)
 {
-    return format("recompute drops %d tensor%s: -%.1f MiB, +%.1f %% FLOPs, +%.1f %% computing time", d->tensors, d->tensors == 1 ? "" : "s",
-                  d->bytes / (1 << 20), 100 * d->flops, 100 * d->time);
+    return format("recompute drops %d tensor%s: -%.1f MiB, +%.1f %% FLOPs, +%.1f %% computing time", d->tensors,
+                  d->tensors == 1 ? "" : "s", d->bytes / (1 << 20), 100 * d->flops, 100 * d->time);
 }

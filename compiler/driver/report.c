@@ -14,15 +14,14 @@ static Table table_of(const Planning *p, Sheet *s)
 {
     Table t = {.columns = 11};
     mgpu_table_add(s, &t, "scaling", "devices", "batch", "each", "step ms", "samples/s", "speed-up", "efficiency", "exposed ms",
-              strcmp(p->kind, "host") == 0 ? "memory of all" : "memory of each", "bound by");
+                   strcmp(p->kind, "host") == 0 ? "memory of all" : "memory of each", "bound by");
     for (int i = 0; i < p->row_count; i++) {
         const PlanRow *r = &p->rows[i];
         char bytes[32];
         mgpu_table_add(s, &t, r->weak ? "weak" : "strong", row_devices(r), format("%lld", (long long)r->batch),
-                  format("%lld", (long long)r->most), ms_text(r->step_us),
-                  per_second_text(r->samples_per_s),
-                  format("%.2f", r->speed_up), format("%.1f %%", 100 * r->efficiency), ms_text(r->exposed_us),
-                  format("%s", mgpu_view_bytes(r->bytes, bytes)), r->bound);
+                       format("%lld", (long long)r->most), ms_text(r->step_us), per_second_text(r->samples_per_s),
+                       format("%.2f", r->speed_up), format("%.1f %%", 100 * r->efficiency), ms_text(r->exposed_us),
+                       format("%s", mgpu_view_bytes(r->bytes, bytes)), r->bound);
     }
     return t;
 }
@@ -38,8 +37,18 @@ static void add_scaling(Plot *plot, const Planning *p, bool weak)
         }
     if (!count)
         return;
-    PlotLine found = {.name = weak ? "weak: the batch of each device stays" : "strong: the batch of all devices stays", .x = x, .y = y, .count = count, .colour = weak, .points = true};
-    PlotLine ideal = {.name = plot->line_count ? NULL : "as many times as devices", .x = x, .y = linear, .count = count, .colour = 7, .dashed = true};
+    PlotLine found = {.name = weak ? "weak: the batch of each device stays" : "strong: the batch of all devices stays",
+                      .x = x,
+                      .y = y,
+                      .count = count,
+                      .colour = weak,
+                      .points = true};
+    PlotLine ideal = {.name = plot->line_count ? NULL : "as many times as devices",
+                      .x = x,
+                      .y = linear,
+                      .count = count,
+                      .colour = 7,
+                      .dashed = true};
     APPEND(plot->lines, plot->line_count, ideal);
     APPEND(plot->lines, plot->line_count, found);
 }
@@ -87,7 +96,8 @@ static void add_layers(Page *page, const Model *m)
 {
     PageLayer *layers = NEW_ARRAY(PageLayer, m->layer_count);
     for (int i = 0; i < m->layer_count; i++)
-        layers[i] = (PageLayer){m->layers[i].name, shape_text(&m->layers[i].shape), m->layers[i].parameters, model_line(m->layers[i].at)};
+        layers[i] =
+            (PageLayer){m->layers[i].name, shape_text(&m->layers[i].shape), m->layers[i].parameters, model_line(m->layers[i].at)};
     page->layers = layers;
     page->layer_count = m->layer_count;
 }

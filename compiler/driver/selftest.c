@@ -20,7 +20,8 @@ static double read_number(const char *option, const char *text, double most)
     char *end;
     double n = strtod(text ? text : "", &end);
     if (!text || end == text || *end || !(n >= 0 && n <= most))
-        fail(2, "mgpuc selftest %s: a number from 0 to %.0f is expected%s%s", option, most, text ? ", not " : "", text ? text : "");
+        fail(2, "mgpuc selftest %s: a number from 0 to %.0f is expected%s%s", option, most, text ? ", not " : "",
+             text ? text : "");
     return n;
 }
 

@@ -43,7 +43,13 @@ void pass_parse(Compilation *c) { c->tree = parse(c->source); }
 
 void pass_elaborate(Compilation *c)
 {
-    Settings settings = {c->options->set_keys, c->options->set_values, c->options->set_count, c->options->model, c->options->elaborated ? ~(LintSet)0 : c->options->silenced, NULL, false};
+    Settings settings = {c->options->set_keys,
+                         c->options->set_values,
+                         c->options->set_count,
+                         c->options->model,
+                         c->options->elaborated ? ~(LintSet)0 : c->options->silenced,
+                         NULL,
+                         false};
     Model *m = elaborate(c->tree, &settings);
     c->program->model = m;
     m->identity = graph_identity(m->train ? m->train : m->eval);
@@ -122,7 +128,8 @@ void pass_distribute(Compilation *c)
     Graph *train;
     each_graph(c, distribute);
     train = c->graphs[PHASE_TRAIN];
-    c->program->one_batch = c->program->model->one_batch || policy_of(c->options)->order == ORDER_STALE || (train && !has_micro_batches(c->program->model, train));
+    c->program->one_batch = c->program->model->one_batch || policy_of(c->options)->order == ORDER_STALE ||
+                            (train && !has_micro_batches(c->program->model, train));
     if (train && c->program->model->accumulate > 1) {
         split_micro_batches(c->program->model, train, &train, &c->graphs[PHASE_ACCUMULATE], &c->graphs[PHASE_PROLOGUE]);
         replace(&c->graphs[PHASE_TRAIN], train);

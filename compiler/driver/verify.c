@@ -18,13 +18,11 @@ static void refuse_nul(const char *file, const char *text, size_t length)
             line = p + 1;
         }
     at.column = (int)(nul - line) + 1;
-    error_at(&at, "here is a NUL character, and a schedule is text: write it anew with ./PROGRAM schedule or mgpuc --emit schedule");
+    error_at(&at,
+             "here is a NUL character, and a schedule is text: write it anew with ./PROGRAM schedule or mgpuc --emit schedule");
 }
 
-static bool is_program(const char *bytes, size_t length)
-{
-    return length > 4 && memcmp(bytes, "\177ELF", 4) == 0;
-}
+static bool is_program(const char *bytes, size_t length) { return length > 4 && memcmp(bytes, "\177ELF", 4) == 0; }
 
 /* Returns the schedules that a program or library of mgpuc carries. */
 static const uint64_t **program_images(const char *file, const char *bytes, size_t length, int *count)
@@ -37,7 +35,8 @@ static const uint64_t **program_images(const char *file, const char *bytes, size
     for (const uint64_t *image; (image = mgpu_find_image(aligned, words, &from));)
         APPEND(list, *count, image);
     if (!*count)
-        fail(1, "%s is a program without a schedule, which all that this mgpuc compiles have: compile it anew", plain_text(file, false));
+        fail(1, "%s is a program without a schedule, which all that this mgpuc compiles have: compile it anew",
+             plain_text(file, false));
     return list;
 }
 
@@ -77,13 +76,16 @@ char *cut_schedule(char *text)
 static bool prove(const char *file, const Schedule *s, const uint64_t *of)
 {
     char digits[65];
-    const char *wrong = verify(s), *line = wrong && verify_line() ? format(":%d", verify_line()) : "", *image = of ? format(", image %s", mgpu_image_digest(of, 8, digits)) : "";
+    const char *wrong = verify(s), *line = wrong && verify_line() ? format(":%d", verify_line()) : "",
+               *image = of ? format(", image %s", mgpu_image_digest(of, 8, digits)) : "";
     if (wrong)
-        fprintf(stderr, "%s%s: error: %d device%s%s: %s\n", file, line, s->devices, s->devices == 1 ? "" : "s", image, plain_text(wrong, true));
+        fprintf(stderr, "%s%s: error: %d device%s%s: %s\n", file, line, s->devices, s->devices == 1 ? "" : "s", image,
+                plain_text(wrong, true));
     else
-        printf("%s: proved for %d device%s%s: no two operations that may overlap touch the same bytes, no deadlock, collectives match, "
-               "each sample once, every call one of the table of kernels, on the values that its digest says, every variable updated once, all phases of the program and each what its name says%s\n", file, s->devices, s->devices == 1 ? "" : "s", image,
-               s->devices == 1 ? "" : ", all devices run one program");
+        printf(
+            "%s: proved for %d device%s%s: no two operations that may overlap touch the same bytes, no deadlock, collectives match, "
+            "each sample once, every call one of the table of kernels, on the values that its digest says, every variable updated once, all phases of the program and each what its name says%s\n",
+            file, s->devices, s->devices == 1 ? "" : "s", image, s->devices == 1 ? "" : ", all devices run one program");
     return !wrong;
 }
 
@@ -104,6 +106,8 @@ int command_verify(const Options *options)
     for (int i = 0; i < read; i++)
         if (!prove(file, schedules[i], NULL))
             return 1;
-    printf("%s: trusted: what each kernel reads and writes (a program compiled with --arch vgpu-check checks it as it runs), and that the digests are the model's\n", file);
+    printf(
+        "%s: trusted: what each kernel reads and writes (a program compiled with --arch vgpu-check checks it as it runs), and that the digests are the model's\n",
+        file);
     return 0;
 }

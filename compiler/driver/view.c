@@ -50,16 +50,21 @@ int command_schedule(const Options *o)
 }
 
 /* ---- mgpuc diff */
-static const char DIFF_HELP[] = "mgpuc diff A.sched B.sched\n"
-                                "\n"
-                                "  what the schedule B changes in A, in words and numbers: step time, lanes, memory, links, all-reduces,\n"
-                                "  kernels, operations by layer. Schedules: mgpuc --emit schedule, ./PROGRAM schedule, -S; of a file with\n"
-                                "  several plans, those for as many devices are compared\n"
-                                "\n"
-                                "  --phase NAME         compare this phase (train.full)\n"
-                                "  -h, --help           this text";
+static const char DIFF_HELP[] =
+    "mgpuc diff A.sched B.sched\n"
+    "\n"
+    "  what the schedule B changes in A, in words and numbers: step time, lanes, memory, links, all-reduces,\n"
+    "  kernels, operations by layer. Schedules: mgpuc --emit schedule, ./PROGRAM schedule, -S; of a file with\n"
+    "  several plans, those for as many devices are compared\n"
+    "\n"
+    "  --phase NAME         compare this phase (train.full)\n"
+    "  -h, --help           this text";
 
-typedef struct Plans { char **text; int count; int *devices; } Plans;
+typedef struct Plans {
+    char **text;
+    int count;
+    int *devices;
+} Plans;
 
 static Plans plans_of(const char *file)
 {

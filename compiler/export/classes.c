@@ -8,12 +8,12 @@
 struct Class {
     const char *name, *layer;
     ConstructorTokens parts;
-    Text forward;             /* without comments that name lines of the model, which differ */
+    Text forward;                  /* without comments that name lines of the model, which differ */
     const char *commented_forward; /* with the comments of the first instance */
     Map constants;
     int64_t **numbers; /* [instance][number in `parts`] */
     int instances, number_count;
-    int *equal_to;        /* by number: the first that equals it in all instances; -1: a constant */
+    int *equal_to;      /* by number: the first that equals it in all instances; -1: a constant */
     const char **names; /* by number: name of the parameter */
 };
 
@@ -102,10 +102,7 @@ static const char *access_from(const Module *from, const Module *m)
     return attribute_access(of, "_modules", m->name);
 }
 
-const char *module_access(const Writing *w, const Module *m)
-{
-    return access_from(w->module, m);
-}
+const char *module_access(const Writing *w, const Module *m) { return access_from(w->module, m); }
 
 static const char *variable_in(const Module *from, const Module *m, const Variable *v)
 {
@@ -123,7 +120,8 @@ const char *variable_access(const Writing *w, int variable)
 static void say_line(Writing *w, const ExportedOp *op)
 {
     const Place *at = users_place(op->at);
-    if (w->line_shown && at && strcmp(op->kind, "Identity") != 0 && (w->line_shown->line != at->line || w->line_shown->source != at->source)) {
+    if (w->line_shown && at && strcmp(op->kind, "Identity") != 0 &&
+        (w->line_shown->line != at->line || w->line_shown->source != at->source)) {
         line(w, "# line %d", at->line);
         w->line_shown = at;
     }
@@ -217,7 +215,8 @@ static void add_constructor(Classes *c, const Module *m, ConstructorTokens *p)
         leaf_constructor(m->leaf, p);
     } else if (m->form == MODULE_LIST || m->form == MODULE_SEQUENTIAL) {
         bool list = m->form == MODULE_LIST;
-        ConstructorToken part = {.kind = CONSTRUCTOR_LIST, .text = list ? "nn.ModuleList" : "nn.Sequential", .count = m->child_count};
+        ConstructorToken part = {
+            .kind = CONSTRUCTOR_LIST, .text = list ? "nn.ModuleList" : "nn.Sequential", .count = m->child_count};
         APPEND(p->tokens, p->count, part);
         for (int i = 0; i < m->child_count; i++) {
             add_constructor(c, m->children[i], p);
@@ -397,20 +396,11 @@ static void print_parts(Printing *p, Text *t, int end)
         if ((int)part->kind == end)
             return;
         switch (part->kind) {
-        case CONSTRUCTOR_TEXT:
-            text_add(t, "%s", part->text);
-            break;
-        case CONSTRUCTOR_NUMBER:
-            print_number(p, t, "");
-            break;
-        case CONSTRUCTOR_CALL:
-            print_class_call(p, t, part);
-            break;
-        case CONSTRUCTOR_LIST:
-            print_list(p, t, part);
-            break;
-        case CONSTRUCTOR_NEXT:
-            break;
+        case CONSTRUCTOR_TEXT: text_add(t, "%s", part->text); break;
+        case CONSTRUCTOR_NUMBER: print_number(p, t, ""); break;
+        case CONSTRUCTOR_CALL: print_class_call(p, t, part); break;
+        case CONSTRUCTOR_LIST: print_list(p, t, part); break;
+        case CONSTRUCTOR_NEXT: break;
         }
     }
 }

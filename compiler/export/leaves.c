@@ -22,7 +22,8 @@ void add_number(ConstructorTokens *p, const char *name, int64_t number)
 /* ---- constructors: `name(3, 5, keyword=7)` */
 typedef void Constructor(const ExportedOp *, ConstructorTokens *);
 
-static void add_keyword(const ExportedOp *op, ConstructorTokens *p, const char *attribute, const char *keyword, int count, int64_t usual)
+static void add_keyword(const ExportedOp *op, ConstructorTokens *p, const char *attribute, const char *keyword, int count,
+                        int64_t usual)
 {
     const int64_t *v = attribute_named(op, attribute)->list;
     bool same = true, is_usual = true;
@@ -145,10 +146,7 @@ Module *find_leaf(const Exported *g, const Module *root, const ExportedOp *op)
     return m;
 }
 
-void leaf_constructor(const ExportedOp *op, ConstructorTokens *p)
-{
-    row_of(op)->constructor(op, p);
-}
+void leaf_constructor(const ExportedOp *op, ConstructorTokens *p) { row_of(op)->constructor(op, p); }
 
 bool same_parts(const ConstructorTokens *a, const ConstructorTokens *b, bool numbers)
 {
@@ -172,7 +170,4 @@ const Module *leaf_called(const Writing *w, const ExportedOp *op)
     return same_parts(&wanted, &given, true) ? m : NULL;
 }
 
-const ExportedTensor *leaf_input(const ExportedOp *op)
-{
-    return op->in[row_of(op)->first == 0];
-}
+const ExportedTensor *leaf_input(const ExportedOp *op) { return op->in[row_of(op)->first == 0]; }

@@ -60,15 +60,13 @@ static void lower_plain(Lowering *l, const Node *n, const char *kind)
     set_lowered(l, n, arithmetic ? wrapped(l, y, n->dtype) : y, first);
 }
 
-static bool is_whole(const Node *n)
-{
-    return !dtype_is_float(n->dtype) && n->dtype != BOOL;
-}
+static bool is_whole(const Node *n) { return !dtype_is_float(n->dtype) && n->dtype != BOOL; }
 
 static void lower_cast(Lowering *l, const Node *n)
 {
     const Value *raw = lowered(l, n->in[0])->raw, *y;
-    if (raw && dtype_is_float(raw->dtype) && dtype_bytes(raw->dtype) == 2) /* which has no ends of the ranges of whole numbers */
+    /* which has no ends of the ranges of whole numbers */
+    if (raw && dtype_is_float(raw->dtype) && dtype_bytes(raw->dtype) == 2)
         raw = NULL;
     bool first = !raw && any_first(l, n);
     const Value *x = raw ? raw : operand(l, n->in[0], first);
@@ -112,7 +110,8 @@ static void lower_mod(Lowering *l, const Node *n)
     else {
         const Value *rest = binary(l, "Mod", a, b);
         attribute(l, "fmod", 1);
-        const Value *exact = compare(l, "Equal", rest, 0), *same = binary(l, "Equal", compare(l, "Less", rest, 0), compare(l, "Less", b, 0));
+        const Value *exact = compare(l, "Equal", rest, 0),
+                    *same = binary(l, "Equal", compare(l, "Less", rest, 0), compare(l, "Less", b, 0));
         set_lowered(l, n, where_of(l, binary(l, "Or", exact, same), rest, binary(l, "Add", rest, b)), first);
     }
 }
@@ -321,15 +320,9 @@ static void lower_arange(Lowering *l, const Node *n)
     set_lowered(l, n, map_get(l->constants, key), false);
 }
 
-static void lower_valid(Lowering *l, const Node *n)
-{
-    set_lowered(l, n, of_all_samples(l, scalar_of(l, 1, BOOL)), false);
-}
+static void lower_valid(Lowering *l, const Node *n) { set_lowered(l, n, of_all_samples(l, scalar_of(l, 1, BOOL)), false); }
 
-static void lower_same(Lowering *l, const Node *n)
-{
-    l->values[n->id] = l->values[n->in[0]->id];
-}
+static void lower_same(Lowering *l, const Node *n) { l->values[n->id] = l->values[n->in[0]->id]; }
 
 /* ---- operations without a counterpart */
 static void refuse_random(Lowering *l, const Node *n)
@@ -435,10 +428,7 @@ static void lower_node(Lowering *l, const Node *n, const Pattern *p)
         cannot_export(l, format("the operation '%s' has no counterpart", OP_INFO[n->op].name));
 }
 
-static bool is_result(const Result *r)
-{
-    return r->role == ROLE_OUTPUT || r->role == ROLE_RESULT;
-}
+static bool is_result(const Result *r) { return r->role == ROLE_OUTPUT || r->role == ROLE_RESULT; }
 
 void lower_nodes(Lowering *l)
 {

@@ -64,8 +64,8 @@ const Value *expand(Lowering *, const Value *, Extents);
 const Value *slice(Lowering *, const Value *, int count, const int64_t *axes, const int64_t *start, const int64_t *counts,
                    const int64_t *step);
 const Value *pad(Lowering *, const Value *, const int64_t *low, const int64_t *high, double); /* by axis; negative ones crop */
-const Value *of_all_samples(Lowering *, const Value *); /* Repeats a value for each sample. */
-const Value *wrapped(Lowering *, const Value *, Dtype); /* Wraps around as numbers of this type do. */
+const Value *of_all_samples(Lowering *, const Value *);         /* Repeats a value for each sample. */
+const Value *wrapped(Lowering *, const Value *, Dtype);         /* Wraps around as numbers of this type do. */
 const Value *whole_number_of(Lowering *, const Value *, Dtype); /* Converts from floats. */
 
 /* ---- nodes.c: the values of lowered nodes */

@@ -63,10 +63,7 @@ static Module *follow(Module *m, const char *path, bool weight, bool add)
     return m;
 }
 
-Module *module_of_variable(const Module *root, const char *name)
-{
-    return follow((Module *)(uintptr_t)root, name, true, false);
-}
+Module *module_of_variable(const Module *root, const char *name) { return follow((Module *)(uintptr_t)root, name, true, false); }
 
 bool is_within(const Module *m, const Module *around)
 {
@@ -227,10 +224,7 @@ static int *ops_of(const Tree *t, const Module *m, int *count)
 }
 
 /* ---- topological order of a module's items */
-static bool is_called(const Module *m)
-{
-    return m->form == MODULE_CLASS || m->form == MODULE_SEQUENTIAL;
-}
+static bool is_called(const Module *m) { return m->form == MODULE_CLASS || m->form == MODULE_SEQUENTIAL; }
 
 /* Returns the module called in `around` that computes m's operations; NULL: `around` does. */
 static const Module *called_in(const Module *around, const Module *m)

@@ -1,20 +1,11 @@
 /* nodes.c: the values of the nodes of the IR, with channels last, as in the model, with channels first, or in both orders. */
 #include "compiler/export/lowering.h"
 
-Lowered *lowered(Lowering *l, const Node *n)
-{
-    return &l->values[n->id];
-}
+Lowered *lowered(Lowering *l, const Node *n) { return &l->values[n->id]; }
 
-int axis_of(const Node *n, int axis, bool first)
-{
-    return !first ? axis + n->sharded : axis == n->shape.rank - 1 ? 1 : axis + 2;
-}
+int axis_of(const Node *n, int axis, bool first) { return !first ? axis + n->sharded : axis == n->shape.rank - 1 ? 1 : axis + 2; }
 
-bool is_first(Lowering *l, const Node *n)
-{
-    return lowered(l, n)->first && !lowered(l, n)->last;
-}
+bool is_first(Lowering *l, const Node *n) { return lowered(l, n)->first && !lowered(l, n)->last; }
 
 /* Moves channels to the front, or back. */
 const Value *reordered(Lowering *l, const Value *x, bool first)

@@ -29,10 +29,7 @@ enum {
 };
 
 /* The enums of element types of compiler and runtime have the same order. */
-static uint8_t type_of(Dtype t)
-{
-    return (uint8_t)t;
-}
+static uint8_t type_of(Dtype t) { return (uint8_t)t; }
 
 static void write_attribute(const ExportedAttribute *a, FILE *f);
 static void write_graph(const Exported *g, const char *name, FILE *f);

@@ -226,25 +226,16 @@ static void lower_norm(Lowering *l, const Node *n, const Pattern *p)
 void lower_pattern(Lowering *l, const Node *n, const Pattern *p)
 {
     switch (p->kind) {
-    case NO_PATTERN:
-        break;
+    case NO_PATTERN: break;
     case PATTERN_RELU:
-    case PATTERN_GELU:
-        lower_activation(l, n, p->in[0], p->kind == PATTERN_GELU);
-        break;
+    case PATTERN_GELU: lower_activation(l, n, p->in[0], p->kind == PATTERN_GELU); break;
     case PATTERN_SOFTMAX:
         set_lowered(l, n, unary(l, "Softmax", whole_value(l, p->in[0])), false);
         attribute(l, "axis", p->axis + n->sharded);
         break;
     case PATTERN_BATCHNORM:
-    case PATTERN_LAYERNORM:
-        lower_norm(l, n, p);
-        break;
-    case PATTERN_CONVOLUTION:
-        lower_convolution(l, p->in[3], p->in[2], n);
-        break;
-    case PATTERN_LINEAR:
-        lower_linear(l, p->in[3], p->in[2], n);
-        break;
+    case PATTERN_LAYERNORM: lower_norm(l, n, p); break;
+    case PATTERN_CONVOLUTION: lower_convolution(l, p->in[3], p->in[2], n); break;
+    case PATTERN_LINEAR: lower_linear(l, p->in[3], p->in[2], n); break;
     }
 }

@@ -221,14 +221,8 @@ static void lower_window(Lowering *l, const Node *n)
     }
 }
 
-void lower_window_max(Lowering *l, const Node *n)
-{
-    lower_window(l, n);
-}
-void lower_window_sum(Lowering *l, const Node *n)
-{
-    lower_window(l, n);
-}
+void lower_window_max(Lowering *l, const Node *n) { lower_window(l, n); }
+void lower_window_sum(Lowering *l, const Node *n) { lower_window(l, n); }
 
 /* ---- attention */
 

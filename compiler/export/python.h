@@ -4,7 +4,7 @@
 
 #include "compiler/export/export.h"
 
-const char *python_word(const char *label);             /* Makes an identifier from the label. */
+const char *python_word(const char *label);            /* Makes an identifier from the label. */
 const char *python_name(Map *used, const char *label); /* Makes an identifier that is not in use. */
 const char *python_text(const char *);                 /* Quotes the text. */
 const char *python_number(double, Dtype);

@@ -13,15 +13,9 @@ typedef struct Holder {
 } Holder;
 
 /* ---- names and numbers */
-static bool is_literal(const ExportedTensor *v)
-{
-    return v->data && v->rank == 0;
-}
+static bool is_literal(const ExportedTensor *v) { return v->data && v->rank == 0; }
 
-static const ExportedTensor *input(const ExportedOp *op, int i)
-{
-    return op->more ? op->more[i] : op->in[i];
-}
+static const ExportedTensor *input(const ExportedOp *op, int i) { return op->more ? op->more[i] : op->in[i]; }
 
 static const char *name_of(Writing *w, const ExportedTensor *v)
 {
@@ -109,10 +103,7 @@ const char *label_of(const Writing *w, const ExportedTensor *v, const Module *ma
     return copy_text(lower, n);
 }
 
-static const char *result(Writing *w, const ExportedTensor *v)
-{
-    return result_called(w, v, label_of(w, v, NULL), false);
-}
+static const char *result(Writing *w, const ExportedTensor *v) { return result_called(w, v, label_of(w, v, NULL), false); }
 
 const ExportedAttribute *attribute_named(const ExportedOp *op, const char *name)
 {
@@ -122,10 +113,7 @@ const ExportedAttribute *attribute_named(const ExportedOp *op, const char *name)
     return NULL;
 }
 
-static int64_t whole(const ExportedOp *op, const char *name)
-{
-    return attribute_named(op, name)->list[0];
-}
+static int64_t whole(const ExportedOp *op, const char *name) { return attribute_named(op, name)->list[0]; }
 
 void line(Writing *w, const char *pattern, ...)
 {

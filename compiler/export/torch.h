@@ -42,7 +42,8 @@ struct Module {
 /* The text of a constructor: words, numbers that may differ between instances of a class, and constructors of other modules. */
 typedef struct ConstructorToken {
     enum { CONSTRUCTOR_TEXT, CONSTRUCTOR_NUMBER, CONSTRUCTOR_CALL, CONSTRUCTOR_LIST, CONSTRUCTOR_NEXT } kind;
-    const char *text; /* NUMBER: PyTorch's name for it; LIST: "nn.ModuleList" of `count` constructors, each followed by a NEXT */
+    /* NUMBER: PyTorch's name for it; LIST: "nn.ModuleList" of `count` constructors, each followed by a NEXT */
+    const char *text;
     int64_t number;
     Class *class; /* CALL: followed by a NUMBER for each number of the class */
     int count;
@@ -80,8 +81,8 @@ const ExportedAttribute *attribute_named(const ExportedOp *, const char *name);
 /* ---- leaves.c */
 void add_words(ConstructorTokens *, const char *pattern, ...) PRINTF(2, 3);
 void add_number(ConstructorTokens *, const char *name, int64_t number);
-bool same_parts(const ConstructorTokens *, const ConstructorTokens *, bool numbers);                 /* compares with or without numbers */
-Module *find_leaf(const Exported *, const Module *root, const ExportedOp *); /* of torch.nn, for the operation, or NULL */
+bool same_parts(const ConstructorTokens *, const ConstructorTokens *, bool numbers); /* compares with or without numbers */
+Module *find_leaf(const Exported *, const Module *root, const ExportedOp *);         /* of torch.nn, for the operation, or NULL */
 void leaf_constructor(const ExportedOp *, ConstructorTokens *);
 const Module *leaf_called(const Writing *, const ExportedOp *); /* whose call computes it here, or NULL */
 const ExportedTensor *leaf_input(const ExportedOp *);

@@ -26,17 +26,13 @@ Dtype carried(const Lowering *l, Dtype t)
     case I8:
     case U16:
     case I16:
-    case I32:
-        return I32;
+    case I32: return I32;
     case U32:
-    case I64:
-        return I64;
+    case I64: return I64;
     case F16:
     case BF16:
-    case F32:
-        return l->out->real == F64 && t == F32 ? F64 : F32;
-    default:
-        return t;
+    case F32: return l->out->real == F64 && t == F32 ? F64 : F32;
+    default: return t;
     }
 }
 
@@ -74,10 +70,7 @@ const Value *emit(Lowering *l, const char *kind, Dtype dtype, Extents e, int inp
     return out;
 }
 
-static ExportedOp *last_op(Lowering *l)
-{
-    return l->out->ops[l->out->op_count - 1];
-}
+static ExportedOp *last_op(Lowering *l) { return l->out->ops[l->out->op_count - 1]; }
 
 const Value *second_result(Lowering *l, Dtype dtype, Extents e)
 {
@@ -167,10 +160,7 @@ const Value *constant_of(Lowering *l, const double *data, Dtype dtype, Extents e
     return v;
 }
 
-const Value *scalar_of(Lowering *l, double number, Dtype dtype)
-{
-    return constant_of(l, &number, dtype, (Extents){0});
-}
+const Value *scalar_of(Lowering *l, double number, Dtype dtype) { return constant_of(l, &number, dtype, (Extents){0}); }
 
 const Value *whole_numbers(Lowering *l, const int64_t *numbers, int count)
 {
@@ -211,10 +201,7 @@ const Value *variable_of(Lowering *l, int variable)
 }
 
 /* ---- common operations */
-const Value *unary(Lowering *l, const char *kind, const Value *x)
-{
-    return EMIT(l, kind, x->dtype, extents_of(x), x);
-}
+const Value *unary(Lowering *l, const char *kind, const Value *x) { return EMIT(l, kind, x->dtype, extents_of(x), x); }
 
 /* Returns the extents to which all broadcast, aligned at the right. */
 static Extents joined(const Value *const *v, int count)
@@ -237,10 +224,7 @@ const Value *binary_of(Lowering *l, const char *kind, Dtype dtype, const Value *
     return emit(l, kind, dtype, joined(in, 2), 2, in);
 }
 
-const Value *binary(Lowering *l, const char *kind, const Value *a, const Value *b)
-{
-    return binary_of(l, kind, a->dtype, a, b);
-}
+const Value *binary(Lowering *l, const char *kind, const Value *a, const Value *b) { return binary_of(l, kind, a->dtype, a, b); }
 const Value *compare(Lowering *l, const char *kind, const Value *a, double b)
 {
     return binary_of(l, kind, BOOL, a, scalar_of(l, b, a->dtype));

@@ -1,7 +1,6 @@
 /* views.c: lowers operations that move elements, and those that access elements by index. */
 #include "compiler/export/lowering.h"
 
-
 void lower_reshape(Lowering *l, const Node *n)
 {
     set_lowered(l, n, reshape(l, whole_value(l, n->in[0]), extents(n->sharded, &n->shape)), false);
@@ -99,18 +98,12 @@ void lower_pad(Lowering *l, const Node *n)
 static int64_t wholes_of(Dtype t)
 {
     switch (t) {
-    case BOOL:
-        return 2;
-    case I8:
-        return 128;
-    case BF16:
-        return 257;
-    case F16:
-        return 2049;
-    case F32:
-        return (1 << 24) + 1;
-    default:
-        return dtype_bytes(t) == 1 ? 256 : dtype_bytes(t) == 2 ? 32768 : INT32_MAX;
+    case BOOL: return 2;
+    case I8: return 128;
+    case BF16: return 257;
+    case F16: return 2049;
+    case F32: return (1 << 24) + 1;
+    default: return dtype_bytes(t) == 1 ? 256 : dtype_bytes(t) == 2 ? 32768 : INT32_MAX;
     }
 }
 

@@ -244,12 +244,8 @@ static void moved_axes(Factors *f, const Node *n)
 {
     int r = n->shape.rank;
     switch (n->op) {
-    case OP_RESHAPE:
-        reshaped_axes(f, n);
-        return;
-    case OP_BROADCAST:
-        broadcast_axes(f, n);
-        return;
+    case OP_RESHAPE: reshaped_axes(f, n); return;
+    case OP_BROADCAST: broadcast_axes(f, n); return;
     case OP_TRANSPOSE:
         for (int i = 0; i < r; i++)
             kept(f, n, 0, (int)n->ints[i], i);
@@ -298,56 +294,29 @@ static void axes_but(Factors *f, const Node *n, int axis)
 static void add_axes(Factors *f, const Node *n)
 {
     switch (n->op) {
-    case OP_SUM:
-        reduced_axes(f, n, n->int_count, false, true);
-        return;
+    case OP_SUM: reduced_axes(f, n, n->int_count, false, true); return;
     case OP_MAX:
-    case OP_MOMENTS:
-        reduced_axes(f, n, n->int_count, false, false);
-        return;
-    case OP_ARGMAX:
-        reduced_axes(f, n, 1, false, false);
-        return;
-    case OP_CUMSUM:
-        reduced_axes(f, n, 1, true, false);
-        return;
-    case OP_EINSUM:
-        einsum_axes(f, n);
-        return;
+    case OP_MOMENTS: reduced_axes(f, n, n->int_count, false, false); return;
+    case OP_ARGMAX: reduced_axes(f, n, 1, false, false); return;
+    case OP_CUMSUM: reduced_axes(f, n, 1, true, false); return;
+    case OP_EINSUM: einsum_axes(f, n); return;
     case OP_CONVOLVE:
-    case OP_CONVOLVE_WEIGHT:
-        convolution_axes(f, n);
-        return;
+    case OP_CONVOLVE_WEIGHT: convolution_axes(f, n); return;
     case OP_ATTENTION:
-    case OP_ATTENTION_GRADIENT:
-        attention_axes(f, n);
-        return;
+    case OP_ATTENTION_GRADIENT: attention_axes(f, n); return;
     case OP_GATHER:
-    case OP_SCATTER_ADD:
-        indexed_axes(f, n);
-        return;
-    case OP_TOP_K:
-        axes_but(f, n, (int)n->ints[0]);
-        return;
-    case OP_REDUCE_MOMENTS:
-        axes_but(f, n, n->shape.rank - 1);
-        return;
-    case OP_REDUCE_BITS:
-        return; /* segments of a flat range */
-    default:
-        break;
+    case OP_SCATTER_ADD: indexed_axes(f, n); return;
+    case OP_TOP_K: axes_but(f, n, (int)n->ints[0]); return;
+    case OP_REDUCE_MOMENTS: axes_but(f, n, n->shape.rank - 1); return;
+    case OP_REDUCE_BITS: return; /* segments of a flat range */
+    default: break;
     }
     switch (OP_INFO[n->op].op_class) {
     case ELEMENTWISE:
-    case MARK:
-        same_axes(f, n);
-        return;
+    case MARK: same_axes(f, n); return;
     case WINDOW:
-    case VIEW:
-        moved_axes(f, n);
-        return;
-    default:
-        return; /* leaves are not computed from operands; a region's rules are those of its body */
+    case VIEW: moved_axes(f, n); return;
+    default: return; /* leaves are not computed from operands; a region's rules are those of its body */
     }
 }
 

@@ -5,18 +5,23 @@
  * value for every sample if its initial or its next value has, which takes at most one round per carry. */
 #include "compiler/ir/graph.h"
 
-
 /* ---- bodies */
 
 Graph *graph_open_body(Graph *parent, const char *name) { return graph_new(parent->model, name, parent); }
 
 void graph_close_body(Graph *inner, Op op, const char *name, const int64_t *ints, int int_count, const double *numbers,
-                        int number_count, Node **results, int result_count, Node **out)
+                      int number_count, Node **results, int result_count, Node **out)
 {
     for (int i = 0; i < result_count; i++)
         graph_result(inner, ROLE_RESULT, NULL, i, results[i], NULL);
-    Node n = {.op = op, .in = inner->captured, .inputs = inner->captured_count, .ints = (int64_t *)(uintptr_t)ints,
-              .int_count = int_count, .data_count = number_count, .text = name, .body = inner};
+    Node n = {.op = op,
+              .in = inner->captured,
+              .inputs = inner->captured_count,
+              .ints = (int64_t *)(uintptr_t)ints,
+              .int_count = int_count,
+              .data_count = number_count,
+              .text = name,
+              .body = inner};
     n.data = NEW_ARRAY(double, number_count);
     for (int i = 0; i < number_count; i++)
         n.data[i] = numbers[i];
@@ -75,8 +80,14 @@ static Node **arguments_of(const Graph *body, int count)
 
 Loop loop_of(const Node *scan)
 {
-    Loop l = {.body = scan->body, .in = scan->in, .inputs = scan->inputs, .carries = (int)scan->ints[0],
-              .sequences = (int)scan->ints[1], .steps = scan->ints[2], .reverse = scan->ints[3], .stacks = (int)scan->ints[4]};
+    Loop l = {.body = scan->body,
+              .in = scan->in,
+              .inputs = scan->inputs,
+              .carries = (int)scan->ints[0],
+              .sequences = (int)scan->ints[1],
+              .steps = scan->ints[2],
+              .reverse = scan->ints[3],
+              .stacks = (int)scan->ints[4]};
     l.arg = arguments_of(l.body, l.inputs);
     l.next = NEW_ARRAY(Node *, l.carries + l.stacks);
     l.stack = l.next + l.carries;
@@ -100,8 +111,8 @@ Graph *loop_open(Graph *target, const Loop *l, Node **inputs)
             continue;
         CaptureKind kind = loop_kind(l, i);
         arg->mapped = kind == AS_CARRY      ? graph_scan_carry(inner, inputs[i], arg->sharded)
-                    : kind == AS_SEQUENCE ? graph_scan_sequence(inner, inputs[i])
-                                                : graph_capture(inner, inputs[i]);
+                      : kind == AS_SEQUENCE ? graph_scan_sequence(inner, inputs[i])
+                                            : graph_capture(inner, inputs[i]);
         if (!arg->mapped->name)
             arg->mapped->name = arg->name;
     }
@@ -145,8 +156,8 @@ static Graph *put_in_order(const Graph *inner, Node **arg, const bool *live, con
                 continue;
             Node *in = inner->captured[i];
             arg[i]->mapped = ORDER[o] == AS_CARRY      ? graph_scan_carry(target, in, sharded[i])
-                           : ORDER[o] == AS_SEQUENCE ? graph_scan_sequence(target, in)
-                                                           : graph_capture(target, in);
+                             : ORDER[o] == AS_SEQUENCE ? graph_scan_sequence(target, in)
+                                                       : graph_capture(target, in);
             if (!arg[i]->mapped->name)
                 arg[i]->mapped->name = arg[i]->name;
         }
@@ -195,8 +206,14 @@ Node *graph_close_scan(Graph *inner, int64_t steps, bool reverse, Node **next, N
         sequences += body->kinds[i] == AS_SEQUENCE;
     int64_t ints[5] = {carries, sequences, steps, reverse, stack_count};
     Graph *parent = inner->parent;
-    return graph_make(parent, &(Node){.op = OP_SCAN, .in = body->captured, .inputs = body->captured_count, .ints = ints,
-                                      .int_count = COUNT(ints), .body = body}, false);
+    return graph_make(parent,
+                      &(Node){.op = OP_SCAN,
+                              .in = body->captured,
+                              .inputs = body->captured_count,
+                              .ints = ints,
+                              .int_count = COUNT(ints),
+                              .body = body},
+                      false);
 }
 
 static Node *copy_scan(Graph *target, const Node *scan, Node **in)

@@ -30,20 +30,15 @@ double node_flops(const Node *n)
 {
     double out = (double)shape_count(&n->shape);
     switch (OP_INFO[n->op].op_class) {
-    case ELEMENTWISE:
-        return OP_INFO[n->op].flops * out;
-    case REDUCTION:
-        return (double)shape_count(&n->in[0]->shape);
-    case CONTRACTION:
-        break;
+    case ELEMENTWISE: return OP_INFO[n->op].flops * out;
+    case REDUCTION: return (double)shape_count(&n->in[0]->shape);
+    case CONTRACTION: break;
     case WINDOW:
         for (int i = 0, r = n->shape.rank; i < r; i++)
             out *= n->op == OP_WINDOW_MAX_GRADIENT ? 1 : (double)n->ints[i];
         return out;
-    case INDEXING:
-        return n->op == OP_GATHER ? 0 : (double)shape_count(&n->in[n->inputs - 1]->shape);
-    case MARK:
-        return n->op == OP_STOP_GRADIENT || n->op == OP_OWN || op_is_transfer(n->op) ? 0 : out;
+    case INDEXING: return n->op == OP_GATHER ? 0 : (double)shape_count(&n->in[n->inputs - 1]->shape);
+    case MARK: return n->op == OP_STOP_GRADIENT || n->op == OP_OWN || op_is_transfer(n->op) ? 0 : out;
     case REGION:
         if (n->op == OP_RESULT)
             return 0;
@@ -51,10 +46,8 @@ double node_flops(const Node *n)
         for (int i = 0; i < n->body->node_count; i++)
             out += node_flops(n->body->nodes[i]);
         return n->op == OP_SCAN ? out * (double)n->ints[2] : out;
-    case LEAF:
-        return OP_INFO[n->op].flops * out;
-    case VIEW:
-        return 0;
+    case LEAF: return OP_INFO[n->op].flops * out;
+    case VIEW: return 0;
     }
     if (n->op == OP_ATTENTION || n->op == OP_ATTENTION_GRADIENT)
         return attention_flops(n);

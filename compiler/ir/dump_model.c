@@ -18,10 +18,13 @@ static bool order_is_usual(const int *order, int rank)
 static bool is_usual(const mgpu_field *f, const void *base)
 {
     switch (f->kind) {
-    case TYPE: case SHAPE_OF: return false;
+    case TYPE:
+    case SHAPE_OF: return false;
     case QUANTITY: return MGPU_MEMBER_OF(Quantity, base, f->at).unit == UNIT_NONE;
     case INDEX: return MGPU_MEMBER_OF(int, base, f->at) == f->usual;
-    case WORDS: case INDICES: case ITEMS: return !MGPU_MEMBER_OF(void *, base, f->at) || !MGPU_MEMBER_OF(int, base, f->more);
+    case WORDS:
+    case INDICES:
+    case ITEMS: return !MGPU_MEMBER_OF(void *, base, f->at) || !MGPU_MEMBER_OF(int, base, f->more);
     case ORDER: return order_is_usual((const int *)((const char *)base + f->at), MGPU_MEMBER_OF(Shape, base, f->more).rank);
     case PLACE_OF: return true;
     default: return mgpu_field_is_usual(f, base);
@@ -45,7 +48,9 @@ static void write_field(const mgpu_field *f, const void *base, Text *t)
         return;
     text_add(t, "%s%s", f->word ? " " : "", f->word ? f->word : "");
     switch (f->kind) {
-    case TYPE: text_add(t, " : %s%s", dtype_name(MGPU_MEMBER_OF(Dtype, base, f->at)), shape_text(&MGPU_MEMBER_OF(Shape, base, f->more))); break;
+    case TYPE:
+        text_add(t, " : %s%s", dtype_name(MGPU_MEMBER_OF(Dtype, base, f->at)), shape_text(&MGPU_MEMBER_OF(Shape, base, f->more)));
+        break;
     case SHAPE_OF: text_add(t, " %s", shape_text(&MGPU_MEMBER_OF(Shape, base, f->at))); break;
     case QUANTITY:
         text_add(t, " ");
@@ -124,8 +129,16 @@ void model_write(const Model *m, Text *t)
 
 /* ---- reading */
 /* of an index, when all lists are known */
-typedef struct IndexCheck { mgpu_reader at; int value; const int *count; bool from_one; } IndexCheck;
-typedef struct Checks { IndexCheck *list; int count; } Checks;
+typedef struct IndexCheck {
+    mgpu_reader at;
+    int value;
+    const int *count;
+    bool from_one;
+} IndexCheck;
+typedef struct Checks {
+    IndexCheck *list;
+    int count;
+} Checks;
 
 static void set_usual(const mgpu_field *f, void *base)
 {
@@ -169,7 +182,8 @@ static void set_count(mgpu_reader *d, const mgpu_field *f, void *base, int count
 /* A list continues while the next word is in quotes, or a number. */
 static bool more_items(mgpu_reader *d, bool numbers)
 {
-    return !mgpu_at_end(d) && (*d->at == '"' || (numbers && (*d->at == '-' || *d->at == '.' || (*d->at >= '0' && *d->at <= '9'))));
+    return !mgpu_at_end(d) &&
+           (*d->at == '"' || (numbers && (*d->at == '-' || *d->at == '.' || (*d->at >= '0' && *d->at <= '9'))));
 }
 
 static const char *value_of(const mgpu_field *f)

@@ -1,7 +1,8 @@
 /* dump_records.c: the records of a dump before its graphs. A new member of Model, or of its lists, needs a row here. */
 #include "compiler/ir/dump_records.h"
 
-static const char *const VARIABLE_KIND[] = {"weight", "state", "optimizer_state", "accumulator", "rounded", "average", "observed", "cache"};
+static const char *const VARIABLE_KIND[] = {"weight",  "state",   "optimizer_state", "accumulator",
+                                            "rounded", "average", "observed",        "cache"};
 static const char *const CLIP_KIND[] = {"none", "global_norm", "norm", "value"};
 static const char *const AVERAGE_KIND[] = {"none", "ema", "swa"};
 static const char *const ON_NAN[] = {"stop", "skip", "ignore"};
@@ -50,7 +51,8 @@ static const mgpu_field BEST_FIELDS[] = {
 };
 static const mgpu_field IDENTITY_FIELDS[] = {{"of", MGPU_FIELD_TEXT, MGPU_AT(Model, identity), .c = "identity"}};
 static const mgpu_field SOURCES_FIELDS[] = {{"of", WORDS, MGPU_AT(Model, files), .more = offsetof(Model, file_count)}};
-static const mgpu_field FIXED_FIELDS[] = {{"of", WORDS, MGPU_AT(Model, fixed), .more = offsetof(Model, fixed_count), .c = "fixed_settings fixed_setting_count"}};
+static const mgpu_field FIXED_FIELDS[] = {
+    {"of", WORDS, MGPU_AT(Model, fixed), .more = offsetof(Model, fixed_count), .c = "fixed_settings fixed_setting_count"}};
 static const mgpu_field CLIP_FIELDS[] = {
     {NULL, MGPU_FIELD_CHOICE, MGPU_AT(Clip, kind), .usual = -1, MGPU_NAMES(CLIP_KIND)},
     {"limit", MGPU_FIELD_NUMBER, MGPU_AT(Clip, limit)},
@@ -130,15 +132,18 @@ static const mgpu_field COLUMN_FIELDS[] = {
     {"of", WORDS, MGPU_AT(DataColumn, texts), .more = offsetof(DataColumn, count), .c = "texts count"},
     {NULL, PLACE_OF, MGPU_AT(DataColumn, at), .c = "line"},
 };
-static const mgpu_field CALL_FIELDS[] = {{NULL, MGPU_FIELD_TEXT, MGPU_AT(DataCall, name), .c = "name"}, {NULL, PLACE_OF, MGPU_AT(DataCall, at), .c = "line"}};
+static const mgpu_field CALL_FIELDS[] = {{NULL, MGPU_FIELD_TEXT, MGPU_AT(DataCall, name), .c = "name"},
+                                         {NULL, PLACE_OF, MGPU_AT(DataCall, at), .c = "line"}};
 static const mgpu_field OPTION_FIELDS[] = {
     {NULL, MGPU_FIELD_TEXT, MGPU_AT(DataOption, name), .c = "name"},
     {"is", ITEMS, MGPU_AT(DataOption, items), .more = offsetof(DataOption, count), .c = "items count"},
 };
-static const mgpu_record OPTION_RECORD[] = {{"option", MGPU_LIST(DataOption, DataCall, options, option_count), .c_type = "mgpu_option", MGPU_FIELDS(OPTION_FIELDS)}};
+static const mgpu_record OPTION_RECORD[] = {
+    {"option", MGPU_LIST(DataOption, DataCall, options, option_count), .c_type = "mgpu_option", MGPU_FIELDS(OPTION_FIELDS)}};
 static const mgpu_record SET_RECORDS[] = {
     {"column", MGPU_LIST(DataColumn, DataSet, columns, column_count), .c_type = "mgpu_column", MGPU_FIELDS(COLUMN_FIELDS)},
-    {"call", MGPU_LIST(DataCall, DataSet, calls, call_count), .c_type = "mgpu_call", MGPU_FIELDS(CALL_FIELDS), .below = OPTION_RECORD, .below_count = COUNT(OPTION_RECORD)},
+    {"call", MGPU_LIST(DataCall, DataSet, calls, call_count), .c_type = "mgpu_call", MGPU_FIELDS(CALL_FIELDS),
+     .below = OPTION_RECORD, .below_count = COUNT(OPTION_RECORD)},
 };
 const mgpu_record RECORDS[] = {
     {"model", MGPU_FIELDS(MODEL_FIELDS)}, /* the first line */
@@ -148,16 +153,26 @@ const mgpu_record RECORDS[] = {
     {"sources", MGPU_FIELDS(SOURCES_FIELDS)},
     {"identity", MGPU_FIELDS(IDENTITY_FIELDS)},
     {"clip", MGPU_LIST(Clip, Model, clips, clip_count), MGPU_FIELDS(CLIP_FIELDS)},
-    {"input", MGPU_LIST(Input, Model, inputs, input_count), .numbered = true, .c_type = "mgpu_input", .c_list = "inputs", MGPU_FIELDS(INPUT_FIELDS)},
-    {"variable", MGPU_LIST(Variable, Model, variables, variable_count), .numbered = true, .c_type = "mgpu_variable", .c_list = "variables", MGPU_FIELDS(VARIABLE_FIELDS)},
-    {"setting", MGPU_LIST(Setting, Model, settings, setting_count), .numbered = true, .c_type = "mgpu_setting", .c_list = "settings", MGPU_FIELDS(SETTING_FIELDS)},
-    {"plateau", MGPU_LIST(Plateau, Model, plateaus, plateau_count), .c_type = "mgpu_plateau", .c_list = "plateaus", MGPU_FIELDS(PLATEAU_FIELDS)},
-    {"initial", MGPU_LIST(Initial, Model, initials, initial_count), .c_type = "mgpu_initial", .c_list = "initials", MGPU_FIELDS(INITIAL_FIELDS)},
-    {"set", MGPU_LIST(DataSet, Model, sets, set_count), .c_type = "mgpu_set", .c_list = "sets", MGPU_FIELDS(SET_FIELDS), .below = SET_RECORDS, .below_count = COUNT(SET_RECORDS)},
-    {"later", MGPU_LIST(LaterSet, Model, later, later_count), .c_type = "mgpu_later_set", .c_list = "later", MGPU_FIELDS(LATER_FIELDS)},
-    {"layer", MGPU_LIST(struct LayerRow, Model, layers, layer_count), .c_type = "mgpu_layer", .c_list = "layers", MGPU_FIELDS(LAYER_FIELDS)},
-    {"outline", MGPU_LIST(DataCall, Model, outline, outline_count), .c_type = "mgpu_call", .c_list = "outline", MGPU_FIELDS(CALL_FIELDS), .below = OPTION_RECORD, .below_count = COUNT(OPTION_RECORD)},
-    {"told", MGPU_LIST(SettingText, Model, told, told_count), .c_type = "mgpu_setting_text", .c_list = "told", MGPU_FIELDS(SETTING_TEXT_FIELDS)},
+    {"input", MGPU_LIST(Input, Model, inputs, input_count), .numbered = true, .c_type = "mgpu_input", .c_list = "inputs",
+     MGPU_FIELDS(INPUT_FIELDS)},
+    {"variable", MGPU_LIST(Variable, Model, variables, variable_count), .numbered = true, .c_type = "mgpu_variable",
+     .c_list = "variables", MGPU_FIELDS(VARIABLE_FIELDS)},
+    {"setting", MGPU_LIST(Setting, Model, settings, setting_count), .numbered = true, .c_type = "mgpu_setting",
+     .c_list = "settings", MGPU_FIELDS(SETTING_FIELDS)},
+    {"plateau", MGPU_LIST(Plateau, Model, plateaus, plateau_count), .c_type = "mgpu_plateau", .c_list = "plateaus",
+     MGPU_FIELDS(PLATEAU_FIELDS)},
+    {"initial", MGPU_LIST(Initial, Model, initials, initial_count), .c_type = "mgpu_initial", .c_list = "initials",
+     MGPU_FIELDS(INITIAL_FIELDS)},
+    {"set", MGPU_LIST(DataSet, Model, sets, set_count), .c_type = "mgpu_set", .c_list = "sets", MGPU_FIELDS(SET_FIELDS),
+     .below = SET_RECORDS, .below_count = COUNT(SET_RECORDS)},
+    {"later", MGPU_LIST(LaterSet, Model, later, later_count), .c_type = "mgpu_later_set", .c_list = "later",
+     MGPU_FIELDS(LATER_FIELDS)},
+    {"layer", MGPU_LIST(struct LayerRow, Model, layers, layer_count), .c_type = "mgpu_layer", .c_list = "layers",
+     MGPU_FIELDS(LAYER_FIELDS)},
+    {"outline", MGPU_LIST(DataCall, Model, outline, outline_count), .c_type = "mgpu_call", .c_list = "outline",
+     MGPU_FIELDS(CALL_FIELDS), .below = OPTION_RECORD, .below_count = COUNT(OPTION_RECORD)},
+    {"told", MGPU_LIST(SettingText, Model, told, told_count), .c_type = "mgpu_setting_text", .c_list = "told",
+     MGPU_FIELDS(SETTING_TEXT_FIELDS)},
     {"fixed", MGPU_FIELDS(FIXED_FIELDS)},
 };
 const int RECORD_COUNT = COUNT(RECORDS);

@@ -132,7 +132,9 @@ const Place *read_place(mgpu_reader *d)
         return NULL;
     Place *at = NEW(Place);
     read_position(d, at);
-    at->source = source_named(d, mgpu_take_word(d, "of") ? mgpu_read_name(d, "a file") : dump_state(d)->model->file ? dump_state(d)->model->file : "");
+    at->source = source_named(d, mgpu_take_word(d, "of")      ? mgpu_read_name(d, "a file")
+                                 : dump_state(d)->model->file ? dump_state(d)->model->file
+                                                              : "");
     if (mgpu_take_word(d, "from")) {
         at = new_place((Place){.source = source_named(d, mgpu_read_name(d, "a file")), .caller = at});
         read_position(d, at);

@@ -51,11 +51,11 @@ static double mgpu_mod(double a, double b)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wfloat-conversion"
 #define NONE 0
-#define OP(op, name, class, inputs, attributes, linear, flops, meaning, ...)                                              \
-    static double meaning_##op(double a, double b, double c)                                                              \
-    {                                                                                                                     \
-        (void)a, (void)b, (void)c;                                                                                        \
-        return (double)(meaning);                                                                                         \
+#define OP(op, name, class, inputs, attributes, linear, flops, meaning, ...)                                                     \
+    static double meaning_##op(double a, double b, double c)                                                                     \
+    {                                                                                                                            \
+        (void)a, (void)b, (void)c;                                                                                               \
+        return (double)(meaning);                                                                                                \
     }
 #include "compiler/ir/ops.def"
 #pragma GCC diagnostic pop
@@ -97,8 +97,13 @@ double cast_number(Dtype from, Dtype to, double v)
     if (dtype_is_float(to) || !dtype_is_float(from) || to == BOOL)
         return fit_number(to, v);
     double least = to == I8 ? INT8_MIN : to == I16 ? INT16_MIN : to == I32 ? INT32_MIN : to == I64 ? -0x1p63 : 0;
-    double most = to == U8 ? UINT8_MAX : to == I8 ? INT8_MAX : to == U16 ? UINT16_MAX : to == I16 ? INT16_MAX
-                : to == U32 ? UINT32_MAX : to == I32 ? INT32_MAX : 0x1p63 - 1024;
+    double most = to == U8    ? UINT8_MAX
+                  : to == I8  ? INT8_MAX
+                  : to == U16 ? UINT16_MAX
+                  : to == I16 ? INT16_MAX
+                  : to == U32 ? UINT32_MAX
+                  : to == I32 ? INT32_MAX
+                              : 0x1p63 - 1024;
     return v != v ? 0 : v < least ? least : v > most ? most : trunc(v);
 }
 

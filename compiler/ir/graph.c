@@ -15,9 +15,9 @@
 
 static bool same_node(const Node *a, const Node *b)
 {
-    if (a->op != b->op || a->dtype != b->dtype || a->sharded != b->sharded || a->weak != b->weak ||
-        a->inputs != b->inputs || a->int_count != b->int_count || a->data_count != b->data_count ||
-        !shape_equal(&a->shape, &b->shape) || (a->text == NULL) != (b->text == NULL))
+    if (a->op != b->op || a->dtype != b->dtype || a->sharded != b->sharded || a->weak != b->weak || a->inputs != b->inputs ||
+        a->int_count != b->int_count || a->data_count != b->data_count || !shape_equal(&a->shape, &b->shape) ||
+        (a->text == NULL) != (b->text == NULL))
         return false;
     for (int i = 0; i < a->inputs; i++)
         if (a->in[i] != b->in[i])
@@ -47,8 +47,8 @@ static uint64_t hash_node(const Node *n)
 static int slot_of(const Graph *graph, uint32_t hash, const Node *prototype) /* NULL: the first free slot */
 {
     int at = (int)(hash & (uint32_t)(graph->slot_count - 1));
-    while (graph->slots[at].node && !(prototype && graph->slots[at].hash == hash &&
-                                      same_node(graph->nodes[graph->slots[at].node - 1], prototype)))
+    while (graph->slots[at].node &&
+           !(prototype && graph->slots[at].hash == hash && same_node(graph->nodes[graph->slots[at].node - 1], prototype)))
         at = (at + 1) & (graph->slot_count - 1);
     return at;
 }
@@ -151,8 +151,13 @@ Node *graph_make(Graph *graph, const Node *prototype, bool over)
 Node *graph_argument(Graph *graph, Node *node, const Node *like, CaptureKind kind)
 {
     int64_t index = graph->captured_count;
-    Node *arg = intern(graph, &(Node){.op = OP_ARG, .dtype = like->dtype, .sharded = like->sharded, .weak = like->weak,
-                                      .shape = like->shape, .ints = &index, .int_count = 1});
+    Node *arg = intern(graph, &(Node){.op = OP_ARG,
+                                      .dtype = like->dtype,
+                                      .sharded = like->sharded,
+                                      .weak = like->weak,
+                                      .shape = like->shape,
+                                      .ints = &index,
+                                      .int_count = 1});
     arg->name = node->name;
     APPEND(graph->captured, graph->captured_count, node);
     APPEND(graph->kinds, graph->kind_count, kind);
@@ -261,8 +266,10 @@ static Node *make_promoted(Graph *graph, Op op, Node **in, int inputs, const int
     if (op == OP_EINSUM || op == OP_CONVOLVE || op == OP_CONVOLVE_WEIGHT || op == OP_CONCAT || op == OP_SCATTER_ADD)
         promote_inputs(graph, op, own, takes_part, inputs);
     /* attributes are copied by intern, and only the copy is written */
-    return graph_make(graph, &(Node){.op = op, .in = own, .inputs = inputs, .ints = (int64_t *)(uintptr_t)ints,
-                               .int_count = int_count, .text = text}, over);
+    return graph_make(
+        graph,
+        &(Node){.op = op, .in = own, .inputs = inputs, .ints = (int64_t *)(uintptr_t)ints, .int_count = int_count, .text = text},
+        over);
 }
 
 Node *graph_node(Graph *graph, Op op, Node **in, int inputs, const int64_t *ints, int int_count, const char *text)
@@ -307,8 +314,15 @@ uint64_t node_random_hash(const Node *n) { return hash_bytes(0, n->text, strlen(
 static Node *leaf(Graph *graph, Op op, Dtype dtype, Shape shape, bool sharded, const int64_t *ints, int int_count,
                   const char *text)
 {
-    return graph_make(graph, &(Node){.op = op, .dtype = dtype, .shape = shape, .sharded = sharded,
-                               .ints = (int64_t *)(uintptr_t)ints, .int_count = int_count, .text = text}, false);
+    return graph_make(graph,
+                      &(Node){.op = op,
+                              .dtype = dtype,
+                              .shape = shape,
+                              .sharded = sharded,
+                              .ints = (int64_t *)(uintptr_t)ints,
+                              .int_count = int_count,
+                              .text = text},
+                      false);
 }
 
 Node *graph_input(Graph *graph, int input)
@@ -353,10 +367,7 @@ Node *graph_constant(Graph *graph, const double *data, Shape shape, Dtype dtype)
     return constant(graph, data, shape_count(&shape), shape, dtype, false);
 }
 
-Node *graph_fill(Graph *graph, double value, Shape shape, Dtype dtype)
-{
-    return constant(graph, &value, 1, shape, dtype, false);
-}
+Node *graph_fill(Graph *graph, double value, Shape shape, Dtype dtype) { return constant(graph, &value, 1, shape, dtype, false); }
 
 Node *graph_run(Graph *graph, RunScalar scalar, int setting)
 {
@@ -402,8 +413,10 @@ static Dtype literal_type(Dtype t, const Node *weak)
 
 static Dtype common_type(const Node *a, const Node *b)
 {
-    return a->weak && b->weak ? F64 : a->weak ? literal_type(b->dtype, a) : b->weak ? literal_type(a->dtype, b)
-                                                                                      : dtype_promote(a->dtype, b->dtype);
+    return a->weak && b->weak ? F64
+           : a->weak          ? literal_type(b->dtype, a)
+           : b->weak          ? literal_type(a->dtype, b)
+                              : dtype_promote(a->dtype, b->dtype);
 }
 
 /* ---- element-wise */
@@ -611,10 +624,7 @@ static Node *sum(Graph *graph, Node *a, const int *axes, int axis_count, bool ov
 
 Node *graph_sum(Graph *graph, Node *a, const int *axes, int axis_count) { return sum(graph, a, axes, axis_count, false); }
 
-Node *graph_sum_samples(Graph *graph, Node *a, const int *axes, int axis_count)
-{
-    return sum(graph, a, axes, axis_count, true);
-}
+Node *graph_sum_samples(Graph *graph, Node *a, const int *axes, int axis_count) { return sum(graph, a, axes, axis_count, true); }
 
 Node *graph_max(Graph *graph, Node *a, const int *axes, int axis_count)
 {
@@ -690,10 +700,7 @@ Node *graph_einsum(Graph *graph, const char *spec, Node **in, int inputs, bool o
     return graph_transpose(graph, y, order);
 }
 
-Node *graph_group_sum(Graph *graph, Node *a, int64_t group)
-{
-    return NODE(graph, OP_GROUP_SUM, &group, 1, NULL, a);
-}
+Node *graph_group_sum(Graph *graph, Node *a, int64_t group) { return NODE(graph, OP_GROUP_SUM, &group, 1, NULL, a); }
 
 Node *graph_scatter_add(Graph *graph, Node *x, Node *i, Node *v, int axis, bool over_samples)
 {
@@ -748,7 +755,8 @@ Node *graph_merge_moments(Graph *graph, Node *a, Node *b)
     Node *all = graph_binary(graph, OP_ADD, n[0], n[1]), *one = graph_fill(graph, 1, all->shape, all->dtype);
     Node *share = graph_binary(graph, OP_DIV, n[1], graph_binary(graph, OP_MAXIMUM, all, one));
     Node *away = graph_binary(graph, OP_SUB, mean[1], mean[0]);
-    Node *between = graph_binary(graph, OP_MUL, graph_binary(graph, OP_MUL, away, away), graph_binary(graph, OP_MUL, n[0], share));
+    Node *between =
+        graph_binary(graph, OP_MUL, graph_binary(graph, OP_MUL, away, away), graph_binary(graph, OP_MUL, n[0], share));
     result[MOMENT_COUNT] = all;
     result[MOMENT_MEAN] = graph_binary(graph, OP_ADD, mean[0], graph_binary(graph, OP_MUL, away, share));
     result[MOMENT_SQUARES] = graph_binary(graph, OP_ADD, graph_binary(graph, OP_ADD, squares[0], squares[1]), between);

@@ -21,8 +21,8 @@ typedef struct GraphRun { /* a graph: the top one, or a body with its ARGs */
     const Interpretation *top;
     const Graph *graph;
     double **values;
-    double ***bodies;     /* by COMPOSITE node: the values of its body; by SCAN: its results */
-    double **arguments;   /* of a body; NULL at the top */
+    double ***bodies;   /* by COMPOSITE node: the values of its body; by SCAN: its results */
+    double **arguments; /* of a body; NULL at the top */
 } GraphRun;
 
 static void run_graph(GraphRun *);
@@ -269,8 +269,7 @@ static void attention(const Node *n, const double *const *in, double *out)
 }
 
 /* WINDOW_*: x is the large side, `windows` the other; ints begin with size, stride, low. */
-static void window(const Node *n, const Shape *xs, const Shape *windows, const double *first, const double *second,
-                   double *out)
+static void window(const Node *n, const Shape *xs, const Shape *windows, const double *first, const double *second, double *out)
 {
     int r = xs->rank;
     const int64_t *size = n->ints, *stride = size + r, *low = stride + r;
@@ -385,7 +384,10 @@ static void cumsum(const Node *n, const double *x, double *out)
         }
 }
 
-typedef struct RankedValue { double value; int64_t at; } RankedValue;
+typedef struct RankedValue {
+    double value;
+    int64_t at;
+} RankedValue;
 
 /* Descending; NaN first; equal values in order. */
 static int by_value(const void *a, const void *b)
@@ -442,46 +444,39 @@ static void compute(const GraphRun *run, const Node *n, int64_t sample, double *
             out[i] = mgpu_uniform(key, (uint64_t)i, place, (uint64_t)top->step);
         break;
     }
-    case OP_SUM: case OP_MAX: case OP_ARGMAX:
-        reduce(n, in[0], out);
-        break;
-    case OP_CUMSUM:
-        cumsum(n, in[0], out);
-        break;
-    case OP_TOP_K:
-        top_k(n, in[0], out);
-        break;
-    case OP_EINSUM:
-        einsum(n, (const double *const *)in, out);
-        break;
-    case OP_CONVOLVE: case OP_CONVOLVE_WEIGHT: {
+    case OP_SUM:
+    case OP_MAX:
+    case OP_ARGMAX: reduce(n, in[0], out); break;
+    case OP_CUMSUM: cumsum(n, in[0], out); break;
+    case OP_TOP_K: top_k(n, in[0], out); break;
+    case OP_EINSUM: einsum(n, (const double *const *)in, out); break;
+    case OP_CONVOLVE:
+    case OP_CONVOLVE_WEIGHT: {
         memset(out, 0, (size_t)count * sizeof *out);
         bool weight = n->op == OP_CONVOLVE_WEIGHT;
         convolution(n->ints, &n->in[0]->shape, weight ? &n->shape : &n->in[1]->shape, weight ? &n->in[1]->shape : &n->shape,
                     in[0], weight ? out : in[1], weight ? in[1] : out, weight);
         break;
     }
-    case OP_ATTENTION: case OP_ATTENTION_GRADIENT:
-        attention(n, (const double *const *)in, out);
-        break;
-    case OP_WINDOW_MAX: case OP_WINDOW_SUM: case OP_WINDOW_ARGMAX:
-        window(n, &n->in[0]->shape, &n->shape, in[0], NULL, out);
-        break;
-    case OP_WINDOW_MAX_GRADIENT: case OP_WINDOW_SUM_GRADIENT:
-        window(n, &n->shape, &n->in[0]->shape, in[0], n->inputs > 1 ? in[1] : NULL, out);
-        break;
-    case OP_RESHAPE: case OP_STOP_GRADIENT: case OP_OWN: case OP_TOTAL: case OP_GROUP_SUM:
-        memcpy(out, in[0], (size_t)count * sizeof *out);
-        break;
-    case OP_TRANSPOSE: case OP_SLICE: case OP_UNSLICE: case OP_PAD: case OP_BROADCAST:
-        view(n, in[0], out);
-        break;
-    case OP_CONCAT:
-        concat(n, (const double *const *)in, out);
-        break;
-    case OP_GATHER:
-        by_index(n, in[0], in[1], out, false);
-        break;
+    case OP_ATTENTION:
+    case OP_ATTENTION_GRADIENT: attention(n, (const double *const *)in, out); break;
+    case OP_WINDOW_MAX:
+    case OP_WINDOW_SUM:
+    case OP_WINDOW_ARGMAX: window(n, &n->in[0]->shape, &n->shape, in[0], NULL, out); break;
+    case OP_WINDOW_MAX_GRADIENT:
+    case OP_WINDOW_SUM_GRADIENT: window(n, &n->shape, &n->in[0]->shape, in[0], n->inputs > 1 ? in[1] : NULL, out); break;
+    case OP_RESHAPE:
+    case OP_STOP_GRADIENT:
+    case OP_OWN:
+    case OP_TOTAL:
+    case OP_GROUP_SUM: memcpy(out, in[0], (size_t)count * sizeof *out); break;
+    case OP_TRANSPOSE:
+    case OP_SLICE:
+    case OP_UNSLICE:
+    case OP_PAD:
+    case OP_BROADCAST: view(n, in[0], out); break;
+    case OP_CONCAT: concat(n, (const double *const *)in, out); break;
+    case OP_GATHER: by_index(n, in[0], in[1], out, false); break;
     case OP_SCATTER_ADD: /* if it sums over samples, x itself counts once */
         for (int64_t i = 0; i < count; i++)
             out[i] = node_sums_samples(n) && sample > 0 ? 0 : in[0][i];
@@ -510,12 +505,21 @@ static void round_all(const GraphRun *run, const Node *n, double *out, int64_t c
 static bool rounds(const Node *n)
 {
     switch (n->op) {
-    case OP_MINIMUM: case OP_MAXIMUM: case OP_WHERE: case OP_CAST: case OP_ABS: case OP_FLOOR: case OP_NAN_WITH: case OP_MAX:
-    case OP_ARGMAX: case OP_WINDOW_MAX: case OP_WINDOW_ARGMAX:
-        return false;
+    case OP_MINIMUM:
+    case OP_MAXIMUM:
+    case OP_WHERE:
+    case OP_CAST:
+    case OP_ABS:
+    case OP_FLOOR:
+    case OP_NAN_WITH:
+    case OP_MAX:
+    case OP_ARGMAX:
+    case OP_WINDOW_MAX:
+    case OP_WINDOW_ARGMAX: return false;
     default: {
         OpClass class = OP_INFO[n->op].op_class;
-        return dtype_is_float(n->dtype) && (class == ELEMENTWISE || class == REDUCTION || class == CONTRACTION || class == WINDOW);
+        return dtype_is_float(n->dtype) &&
+               (class == ELEMENTWISE || class == REDUCTION || class == CONTRACTION || class == WINDOW);
     }
     }
 }
@@ -560,7 +564,8 @@ static void group_sum(const GraphRun *run, const Node *n, double *out)
 static void moments(const GraphRun *run, const Node *n, double *out)
 {
     const Shape *x = &n->in[0]->shape;
-    Node kept = {.op = OP_SUM, .in = n->in, .inputs = 1, .ints = n->ints, .int_count = n->int_count, .shape.rank = n->shape.rank - 1};
+    Node kept = {
+        .op = OP_SUM, .in = n->in, .inputs = 1, .ints = n->ints, .int_count = n->int_count, .shape.rank = n->shape.rank - 1};
     memcpy(kept.shape.extent, n->shape.extent, (size_t)kept.shape.rank * sizeof *kept.shape.extent);
     int64_t count = shape_count(&kept.shape), elements = shape_count(x);
     memset(out, 0, (size_t)(MOMENTS * count) * sizeof *out);
@@ -662,10 +667,13 @@ static void run_node(GraphRun *run, const Node *n, double *out)
         return;
     }
     switch (n->op) {
-    case OP_INPUT: case OP_VARIABLE: case OP_GRADIENT: case OP_RUN: case OP_ARG:
+    case OP_INPUT:
+    case OP_VARIABLE:
+    case OP_GRADIENT:
+    case OP_RUN:
+    case OP_ARG:
         if (!top->leaf || !top->leaf(top->context, n, out, (int64_t)all))
-            die("the interpreter was given no value for %s %lld", OP_INFO[n->op].name,
-                n->int_count ? (long long)n->ints[0] : 0);
+            die("the interpreter was given no value for %s %lld", OP_INFO[n->op].name, n->int_count ? (long long)n->ints[0] : 0);
         return;
     case OP_VALID:
         if (!top->leaf || !top->leaf(top->context, n, out, (int64_t)all))
@@ -676,18 +684,10 @@ static void run_node(GraphRun *run, const Node *n, double *out)
         if (top->leaf && top->leaf(top->context, n, out, (int64_t)all))
             return;
         break;
-    case OP_GROUP_SUM:
-        group_sum(run, n, out);
-        return;
-    case OP_MOMENTS:
-        moments(run, n, out);
-        return;
-    case OP_COMPOSITE:
-        run_body(run, n);
-        return;
-    case OP_SCAN:
-        run_scan(run, n);
-        return;
+    case OP_GROUP_SUM: group_sum(run, n, out); return;
+    case OP_MOMENTS: moments(run, n, out); return;
+    case OP_COMPOSITE: run_body(run, n); return;
+    case OP_SCAN: run_scan(run, n); return;
     case OP_RESULT: {
         const Node *owner = n->in[0], *value = NULL;
         int64_t k = n->ints[0];
@@ -698,8 +698,7 @@ static void run_node(GraphRun *run, const Node *n, double *out)
         memcpy(out, run->bodies[owner->id][place], all * sizeof *out);
         return;
     }
-    default:
-        break;
+    default: break;
     }
     double *few[8], **in = n->inputs <= COUNT(few) ? few : calloc((size_t)n->inputs, sizeof *in);
     bool sums = node_sums_samples(n) || n->op == OP_TOTAL;

@@ -14,14 +14,10 @@ bool node_is_zero(const Node *n)
 static bool row_holds(const Node *n)
 {
     switch (n->op) {
-    case OP_DIV: /* division of integers rounds */
-        return dtype_is_float(n->dtype);
-    case OP_CAST:
-        return dtype_is_float(n->dtype) || (!dtype_is_float(n->in[0]->dtype) && n->dtype != BOOL);
-    case OP_PAD:
-        return n->data[0] == 0;
-    default:
-        return true;
+    case OP_DIV: /* division of integers rounds */ return dtype_is_float(n->dtype);
+    case OP_CAST: return dtype_is_float(n->dtype) || (!dtype_is_float(n->in[0]->dtype) && n->dtype != BOOL);
+    case OP_PAD: return n->data[0] == 0;
+    default: return true;
     }
 }
 

@@ -150,13 +150,10 @@ static void same_inputs(Node *n, int from)
     for (int i = from + 1; i < n->inputs; i++)
         if (!shape_equal(&n->in[i]->shape, &n->in[from]->shape) || n->in[i]->dtype != n->in[from]->dtype)
             mistake(n, "%s: inputs are %s%s and %s%s", OP_INFO[n->op].name, dtype_name(n->in[from]->dtype),
-                shape_text(&n->in[from]->shape), dtype_name(n->in[i]->dtype), shape_text(&n->in[i]->shape));
+                    shape_text(&n->in[from]->shape), dtype_name(n->in[i]->dtype), shape_text(&n->in[i]->shape));
 }
 
-static void shape_leaf(Node *n, bool over)
-{
-    (void)n, (void)over; /* leaves have all that already */
-}
+static void shape_leaf(Node *n, bool over) { (void)n, (void)over; /* leaves have all that already */ }
 
 static void shape_same(Node *n, bool over)
 {
@@ -193,8 +190,7 @@ static void shape_logic(Node *n, bool over)
 {
     for (int i = 0; i < n->inputs; i++)
         if (n->in[i]->dtype != BOOL)
-            error_at(n->at, "'%s' needs bool, not %s; compare with 0 first", OP_INFO[n->op].name,
-                     dtype_name(n->in[i]->dtype));
+            error_at(n->at, "'%s' needs bool, not %s; compare with 0 first", OP_INFO[n->op].name, dtype_name(n->in[i]->dtype));
     shape_elementwise(n, over);
 }
 
@@ -279,8 +275,8 @@ static void shape_max(Node *n, bool over)
     drop_axes(n);
     for (int i = 0; i < n->int_count; i++)
         if (n->in[0]->shape.extent[n->ints[i]] == 0)
-            error_at(n->at, "%s over axis %lld of %s: there is no maximum of nothing", OP_INFO[n->op].name,
-                     (long long)n->ints[i], shape_text(&n->in[0]->shape));
+            error_at(n->at, "%s over axis %lld of %s: there is no maximum of nothing", OP_INFO[n->op].name, (long long)n->ints[i],
+                     shape_text(&n->in[0]->shape));
 }
 
 static void shape_argmax(Node *n, bool over)
@@ -311,8 +307,8 @@ static void shape_top_k(Node *n, bool over)
     like_first(n);
     int64_t *extent = &n->shape.extent[n->ints[0]], k = n->ints[1];
     if (k < 1 || k > *extent)
-        error_at(n->at, "top_k: k is %lld, 1 to %lld expected: axis %lld of %s has no more elements", (long long)k, (long long)*extent,
-                 (long long)n->ints[0], shape_text(&n->shape));
+        error_at(n->at, "top_k: k is %lld, 1 to %lld expected: axis %lld of %s has no more elements", (long long)k,
+                 (long long)*extent, (long long)n->ints[0], shape_text(&n->shape));
     if (*extent > INT32_MAX)
         error_at(n->at, "top_k: axis %lld of %s has more elements than an i32 can count", (long long)n->ints[0],
                  shape_text(&n->shape));
@@ -381,7 +377,8 @@ static void check_convolution(const Node *n, int kernels)
 {
     const int64_t *v = n->ints;
     int r = n->int_count ? (int)v[0] : -1;
-    if (r < 0 || r > MAX_RANK || (n->int_count != 5 * r + 2 + kernels * r && !(kernels && n->int_count == 5 * r + 3 + kernels * r)))
+    if (r < 0 || r > MAX_RANK ||
+        (n->int_count != 5 * r + 2 + kernels * r && !(kernels && n->int_count == 5 * r + 3 + kernels * r)))
         mistake(n, "%s with %d attributes", OP_INFO[n->op].name, n->int_count);
     if (n->in[0]->dtype != n->in[1]->dtype || !dtype_is_float(n->in[0]->dtype))
         mistake(n, "%s of %s and %s", OP_INFO[n->op].name, dtype_name(n->in[0]->dtype), dtype_name(n->in[1]->dtype));
@@ -423,8 +420,7 @@ static void shape_convolve(Node *n, bool over)
         error_at(n->at, "convolve: x has %lld channels, the weight is for %lld in %lld %s", (long long)x->extent[r],
                  (long long)(w->extent[1] * groups), (long long)groups, groups == 1 ? "group" : "groups");
     if (w->extent[0] % groups)
-        error_at(n->at, "convolve: %lld outputs cannot be divided into %lld groups", (long long)w->extent[0],
-                 (long long)groups);
+        error_at(n->at, "convolve: %lld outputs cannot be divided into %lld groups", (long long)w->extent[0], (long long)groups);
     for (int i = 0; i < r; i++) {
         int64_t padded = 0, window = 0, input_dilation = 0;
         bool wide = x->extent[i] > INT64_MAX / 4 / v[1 + 4 * r + i] || w->extent[2 + i] > INT64_MAX / 4 / v[1 + 3 * r + i];
@@ -469,7 +465,7 @@ static void shape_attended(Node *n)
                 n->ints[1] >= 0;
     if (!fits || n->in[0]->dtype != n->in[1]->dtype || n->in[0]->dtype != n->in[2]->dtype)
         mistake(n, "attention of %s %s, %s %s and %s %s", dtype_name(n->in[0]->dtype), shape_text(q), dtype_name(n->in[1]->dtype),
-            shape_text(k), dtype_name(n->in[2]->dtype), shape_text(v));
+                shape_text(k), dtype_name(n->in[2]->dtype), shape_text(v));
     like_first(n);
     n->shape.extent[2] = v->extent[2];
 }
@@ -507,7 +503,7 @@ static void shape_attention_gradient(Node *n, bool over)
     }
     if (!shape_equal(&q->shape, &n->in[1]->shape) || !shape_equal(&q->shape, &n->in[2]->shape))
         mistake(n, "one gradient of attention for %s, %s and %s", shape_text(&q->shape), shape_text(&n->in[1]->shape),
-            shape_text(&n->in[2]->shape));
+                shape_text(&n->in[2]->shape));
     n->shape = SHAPE(q->shape.extent[0], 3, q->shape.extent[1], q->shape.extent[2]);
 }
 
@@ -593,9 +589,11 @@ static void shape_slice(Node *n, bool over)
         mistake(n, "slice with %d attributes of %s", n->int_count, shape_text(&n->shape));
     for (int i = 0; i < r; i++) {
         int64_t last = 0, extent = n->shape.extent[i];
-        bool fits = count[i] >= 0 && !__builtin_mul_overflow(count[i] - 1, step[i], &last) && !__builtin_add_overflow(last, start[i], &last);
+        bool fits = count[i] >= 0 && !__builtin_mul_overflow(count[i] - 1, step[i], &last) &&
+                    !__builtin_add_overflow(last, start[i], &last);
         if (!fits || (count[i] && (start[i] < 0 || start[i] >= extent || last < 0 || last >= extent)))
-            mistake(n, "slice: elements %lld .. %lld of axis %d, which is %lld", (long long)start[i], (long long)last, i, (long long)extent);
+            mistake(n, "slice: elements %lld .. %lld of axis %d, which is %lld", (long long)start[i], (long long)last, i,
+                    (long long)extent);
         n->shape.extent[i] = count[i];
     }
 }
@@ -701,9 +699,8 @@ static void shape_scatter(Node *n, bool over)
     n->sharded = n->sharded && !over;
     Shape expected = indexed_shape(n);
     if (!shape_equal(&expected, &n->in[2]->shape))
-        error_at(n->at, "scatter_add: the values are %s, %s expected for %s at axis %lld of %s",
-                 shape_text(&n->in[2]->shape), shape_text(&expected), shape_text(&n->in[1]->shape), (long long)n->ints[0],
-                 shape_text(&n->in[0]->shape));
+        error_at(n->at, "scatter_add: the values are %s, %s expected for %s at axis %lld of %s", shape_text(&n->in[2]->shape),
+                 shape_text(&expected), shape_text(&n->in[1]->shape), (long long)n->ints[0], shape_text(&n->in[0]->shape));
     if (n->in[2]->dtype != n->dtype || n->dtype != dtype_summed(n->dtype))
         mistake(n, "scatter_add of %s into %s", dtype_name(n->in[2]->dtype), dtype_name(n->dtype));
 }
@@ -768,8 +765,11 @@ static void shape_result(Node *n, bool over)
         if (carry)
             return;
         if (value->shape.rank == MAX_RANK)
-            error_at(n->at, "a tensor has at most %d axes; the gradient of this scan needs values of all its steps, which would have one "
-                            "more than %s", MAX_RANK, shape_text(&value->shape));
+            error_at(
+                n->at,
+                "a tensor has at most %d axes; the gradient of this scan needs values of all its steps, which would have one "
+                "more than %s",
+                MAX_RANK, shape_text(&value->shape));
         n->shape.rank++;
         n->shape.extent[0] = scan->ints[2];
         for (int i = 0; i < value->shape.rank; i++)
@@ -792,7 +792,7 @@ static void shape_result(Node *n, bool over)
 
 #define NONE 0
 const OpInfo OP_INFO[OPS] = {
-#define OP(op, name, class, inputs, attributes, linear, flops, meaning, shape, gradient, signature, equation)            \
+#define OP(op, name, class, inputs, attributes, linear, flops, meaning, shape, gradient, signature, equation)                    \
     [OP_##op] = {name, class, inputs, attributes, linear, class == ELEMENTWISE ? #meaning : NULL, flops, signature, equation},
 #include "compiler/ir/ops.def"
 };

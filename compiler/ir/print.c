@@ -19,11 +19,15 @@
 #include <string.h>
 
 const char *const ROLE_NAME[ROLES] = {"loss", "metric", "output", "update", "init", "report", "gradient", "result"};
-const char *const RUN_NAME[RUN_SCALARS] = {"step", "epoch", "progress", "total_steps", "total_epochs", "samples", "micro", "setting"};
+const char *const RUN_NAME[RUN_SCALARS] = {"step",         "epoch",   "progress", "total_steps",
+                                           "total_epochs", "samples", "micro",    "setting"};
 const char *const DISTRIBUTION_NAME[LOCAL + 1] = {"", "replicated", "sharded", "partial", "split", "local"};
 const char *const STEPS_NAME[STEPS_PARTIAL + 1] = {"", "full", "partial"};
 
-bool role_has_index(Role r) { return r == ROLE_UPDATE || r == ROLE_INIT || r == ROLE_GRADIENT || r == ROLE_RESULT || r == ROLE_OUTPUT; }
+bool role_has_index(Role r)
+{
+    return r == ROLE_UPDATE || r == ROLE_INIT || r == ROLE_GRADIENT || r == ROLE_RESULT || r == ROLE_OUTPUT;
+}
 
 static uint64_t hash_of_numbers(const double *data, int64_t count) { return hash_bytes(0, data, (size_t)count * sizeof *data); }
 

@@ -7,13 +7,13 @@
 
 #include <string.h>
 
-enum { MOST_NESTED = 100 };     /* nesting depth of bodies */
+enum { MOST_NESTED = 100 }; /* nesting depth of bodies */
 
-typedef struct Scope {          /* a graph that is being read */
+typedef struct Scope { /* a graph that is being read */
     Graph *graph;
-    const Node *owner;         /* of a body: op, inputs and attributes of its node; NULL: a graph */
-    bool distributed;           /* "sharded" is a Distribution */
-    Map nodes;                  /* by their number in the text */
+    const Node *owner; /* of a body: op, inputs and attributes of its node; NULL: a graph */
+    bool distributed;  /* "sharded" is a Distribution */
+    Map nodes;         /* by their number in the text */
 } Scope;
 
 /* ---- attributes */
@@ -22,7 +22,8 @@ static void read_run(mgpu_reader *d, Node *n)
     int64_t *ints = NEW_ARRAY(int64_t, 2);
     ints[0] = mgpu_read_choice(d, "a number of the run", RUN_NAME, RUN_SCALARS);
     mgpu_reader start = *d;
-    if (ints[0] == RUN_SETTING && (ints[1] = mgpu_read_integer(d, "the number of a setting", 0, INT32_MAX)) >= dump_state(d)->model->setting_count)
+    if (ints[0] == RUN_SETTING &&
+        (ints[1] = mgpu_read_integer(d, "the number of a setting", 0, INT32_MAX)) >= dump_state(d)->model->setting_count)
         mgpu_wrong(&start, "the model has no setting %lld; it has %d", (long long)ints[1], dump_state(d)->model->setting_count);
     n->ints = ints;
     n->int_count = 2;
@@ -86,7 +87,8 @@ static Node like(Dtype dtype, const Shape *shape, bool sharded, bool weak)
 static Node variable_like(const mgpu_reader *d, const Node *n, const mgpu_reader *start)
 {
     if (n->ints[0] >= dump_state(d)->model->variable_count)
-        mgpu_wrong(start, "the model has no variable %lld; it has %d", (long long)n->ints[0], dump_state(d)->model->variable_count);
+        mgpu_wrong(start, "the model has no variable %lld; it has %d", (long long)n->ints[0],
+                   dump_state(d)->model->variable_count);
     const Variable *v = &dump_state(d)->model->variables[n->ints[0]];
     Dtype t = n->op == OP_GRADIENT || dump_state(d)->model->precision == F64 ? n->dtype : v->dtype;
     return like(t, &v->shape, v->sharded, false);
@@ -103,15 +105,15 @@ static Node input_like(const mgpu_reader *d, const Node *n, const mgpu_reader *s
 static CaptureKind kind_of(const Node *node, int64_t input)
 {
     return node->op != OP_SCAN || input >= node->ints[0] + node->ints[1] ? AS_IT_IS
-           : input < node->ints[0]                                              ? AS_CARRY
-                                                                                : AS_SEQUENCE;
+           : input < node->ints[0]                                       ? AS_CARRY
+                                                                         : AS_SEQUENCE;
 }
 
 static Node arg_like(const Scope *s, const Node *n, const mgpu_reader *start)
 {
     if (!s->owner || n->ints[0] >= s->owner->inputs)
         mgpu_wrong(start, s->owner ? "the body has no input %lld" : "'arg' is the input of a body; a graph has none",
-              (long long)n->ints[0]);
+                   (long long)n->ints[0]);
     const Node *in = s->owner->in[n->ints[0]];
     Node is = like(in->dtype, &in->shape, in->sharded, in->weak);
     CaptureKind kind = kind_of(s->owner, n->ints[0]);
@@ -126,7 +128,8 @@ static Node leaf_like(const mgpu_reader *d, const Scope *s, const Node *n, const
 {
     switch (n->op) {
     case OP_INPUT: return input_like(d, n, start);
-    case OP_VARIABLE: case OP_GRADIENT: return variable_like(d, n, start);
+    case OP_VARIABLE:
+    case OP_GRADIENT: return variable_like(d, n, start);
     case OP_ARG: return arg_like(s, n, start);
     case OP_RUN: return like(F64, &n->shape, false, true);
     case OP_VALID: return like(BOOL, &(Shape){0}, true, false);
@@ -161,7 +164,7 @@ static void read_inputs(mgpu_reader *d, const Scope *s, Node *n)
         bool has_body = in->op == OP_COMPOSITE || in->op == OP_SCAN;
         if (has_body != (n->op == OP_RESULT))
             mgpu_wrong(&start, has_body ? "a body has no value of its own; 'result' takes its results"
-                                   : "'result' is of a composite or a scan");
+                                        : "'result' is of a composite or a scan");
         APPEND(n->in, n->inputs, in);
     }
     int inputs = OP_INFO[n->op].inputs;
@@ -210,20 +213,23 @@ static void check_transfer(const Scope *s, const Node *n, const mgpu_reader *sta
     bool claims = n->distribution == SPLIT || n->distribution == LOCAL;
     bool variable = n->op == OP_VARIABLE && n->graph->model->variables[n->ints[0]].split;
     if (variable && s->distributed && n->distribution != SPLIT)
-        mgpu_wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[SPLIT], DISTRIBUTION_NAME[SPLIT]);
+        mgpu_wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[SPLIT],
+                   DISTRIBUTION_NAME[SPLIT]);
     if (!transfer_types(n, in)) {
         if (claims && !variable)
             mgpu_wrong(start, "'%s' makes no %s value of its inputs", OP_INFO[n->op].name, DISTRIBUTION_NAME[n->distribution]);
         return;
     }
     if (!s->distributed)
-        mgpu_wrong(start, "'%s' is for graphs that are distributed: those of the stage dist and of later ones", OP_INFO[n->op].name);
+        mgpu_wrong(start, "'%s' is for graphs that are distributed: those of the stage dist and of later ones",
+                   OP_INFO[n->op].name);
     const char *why;
     Distribution is = transfer_type(n, in, &why);
     if (why)
         mgpu_wrong(start, "%s", why);
     if (is != n->distribution)
-        mgpu_wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[is], DISTRIBUTION_NAME[is]);
+        mgpu_wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[is],
+                   DISTRIBUTION_NAME[is]);
     if (n->op == OP_REDUCE_BITS && n->dtype != F32 && n->dtype != F64)
         mgpu_wrong(start, "'%s' is of f32 or f64, not %s", OP_INFO[n->op].name, dtype_name(n->dtype));
     if ((why = transfer_wrong_parts(n)))
@@ -257,7 +263,7 @@ static void check_node(const mgpu_reader *d, const Scope *s, Node *n, const mgpu
     check_transfer(s, n, start);
     if (n->op == OP_CONSTANT && n->data_count != 1 && n->data_count != shape_count(&n->shape))
         mgpu_wrong(start, "a constant has one number, or one for each element: %lld, not %lld", (long long)shape_count(&n->shape),
-              (long long)n->data_count);
+                   (long long)n->data_count);
 }
 
 /* ---- bodies and results */
@@ -281,22 +287,25 @@ static void check_result(const mgpu_reader *d, const Scope *s, const Result *r, 
     if (variable && r->index >= dump_state(d)->model->variable_count)
         mgpu_wrong(start, "the model has no variable %d; it has %d", r->index, dump_state(d)->model->variable_count);
     if (variable && !shape_equal(&r->value->shape, &dump_state(d)->model->variables[r->index].shape))
-        mgpu_wrong(start, "variable %d is %s, its value %s", r->index, shape_text(&dump_state(d)->model->variables[r->index].shape),
-              shape_text(&r->value->shape));
+        mgpu_wrong(start, "variable %d is %s, its value %s", r->index,
+                   shape_text(&dump_state(d)->model->variables[r->index].shape), shape_text(&r->value->shape));
     bool each = variable && r->role == ROLE_UPDATE && dump_state(d)->model->variables[r->index].sharded;
     if (r->value->sharded && (variable || r->role == ROLE_REPORT) && !each)
         mgpu_wrong(start, "'%s' is one value for all samples; this node has one for each", ROLE_NAME[r->role]);
     if (!r->value->sharded && each)
-        mgpu_wrong(start, "'%s' of variable %d has a value for each sample; this node is the same for all", ROLE_NAME[r->role], r->index);
+        mgpu_wrong(start, "'%s' of variable %d has a value for each sample; this node is the same for all", ROLE_NAME[r->role],
+                   r->index);
     for (int k = 0; k < 2; k++) {
         const Node *value = k ? r->weight : r->value;
         const Variable *v = variable ? &dump_state(d)->model->variables[r->index] : NULL;
         bool kept = v && value && ((value->distribution == SPLIT && v->split) || (value->distribution == LOCAL && v->partial));
         if (value && !kept && (value->distribution == SPLIT || value->distribution == LOCAL))
             mgpu_wrong(start, "'%s' of a %s value: no device has all of it; bring it together first, by %s", ROLE_NAME[r->role],
-                  DISTRIBUTION_NAME[value->distribution], value->distribution == SPLIT ? "'all_gather'" : "'broadcast_from'");
+                       DISTRIBUTION_NAME[value->distribution],
+                       value->distribution == SPLIT ? "'all_gather'" : "'broadcast_from'");
     }
-    if (r->value->op == OP_COMPOSITE || r->value->op == OP_SCAN || (r->weight && (r->weight->op == OP_COMPOSITE || r->weight->op == OP_SCAN)))
+    if (r->value->op == OP_COMPOSITE || r->value->op == OP_SCAN ||
+        (r->weight && (r->weight->op == OP_COMPOSITE || r->weight->op == OP_SCAN)))
         mgpu_wrong(start, "a body has no value of its own; 'result' takes its results");
 }
 
@@ -334,7 +343,8 @@ static void read_lines(mgpu_reader *d, Scope *s);
 
 static Graph *read_body(mgpu_reader *d, const Scope *outer, const Node *n, const mgpu_reader *start)
 {
-    if (n->op == OP_SCAN && (n->ints[0] < 0 || n->ints[1] < 0 || n->ints[4] < 0 || n->ints[0] > n->inputs || n->ints[1] > n->inputs))
+    if (n->op == OP_SCAN &&
+        (n->ints[0] < 0 || n->ints[1] < 0 || n->ints[4] < 0 || n->ints[0] > n->inputs || n->ints[1] > n->inputs))
         mgpu_wrong(start, "'scan' has %d inputs, too few for its carries and sequences", n->inputs);
     if (!mgpu_next_record(d) || !mgpu_take_word(d, "body"))
         mgpu_wrong(d, "expected 'body' and the lines of '%s' above", OP_INFO[n->op].name);
@@ -467,8 +477,8 @@ static void read_head(mgpu_reader *d, const char **stage)
     mgpu_end_record(d);
 }
 
-DumpedGraph *dump_read(const char *file, const char *text, size_t length, const char **stage, const char *const *names, int name_count,
-                       Model **model, int *count)
+DumpedGraph *dump_read(const char *file, const char *text, size_t length, const char **stage, const char *const *names,
+                       int name_count, Model **model, int *count)
 {
     Source *source = NEW(Source);
     *source = (Source){.file = file, .text = text, .length = length, .dump = true};

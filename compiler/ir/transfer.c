@@ -7,10 +7,12 @@
 #include "compiler/ir/graph.h"
 #include "compiler/ir/dump.h"
 
-static const struct { Op op; Distribution from, to; } NODES[] = {
+static const struct {
+    Op op;
+    Distribution from, to;
+} NODES[] = {
 #define NODE_OF(name, verb, kind, from, to, ...) [MGPU_TRANSFER_##name] = {OP_##name, from, to},
-    MGPU_TRANSFER_TABLE(NODE_OF)
-};
+    MGPU_TRANSFER_TABLE(NODE_OF)};
 
 int transfer_of(Op op)
 {
@@ -25,8 +27,10 @@ const char *transfer_word(int transfer) { return OP_INFO[NODES[transfer].op].nam
 mgpu_participants transfer_participants(const Node *n)
 {
     int k = transfer_of(n->op), ends = mgpu_transfer_row(k)->ends;
-    return (mgpu_participants){.transfer = (uint8_t)k, .from = ends > 0 ? (int)n->ints[0] : 0, .to = ends > 1 ? (int)n->ints[1] : 0,
-                          .parts = mgpu_transfer_splits(k) && n->int_count ? n->ints : NULL};
+    return (mgpu_participants){.transfer = (uint8_t)k,
+                               .from = ends > 0 ? (int)n->ints[0] : 0,
+                               .to = ends > 1 ? (int)n->ints[1] : 0,
+                               .parts = mgpu_transfer_splits(k) && n->int_count ? n->ints : NULL};
 }
 
 /* Returns the reduce-scatter that split the value, or the Split variable. */
@@ -56,9 +60,10 @@ const char *transfer_wrong_parts(const Node *n)
 {
     int transfer = transfer_of(n->op), count = transfer >= 0 && mgpu_transfer_splits(transfer) ? n->int_count : 0;
     for (int i = 0; i < count; i++)
-        if (n->ints[i] < (i ? n->ints[i - 1] : 0) || (i == 0 && n->ints[i] != 0) || (i == count - 1 && (!i || n->ints[i] != shape_count(&n->shape))))
-            return format("'%s' has parts that are not those of %lld elements: they begin at 0, ascend, and end there", OP_INFO[n->op].name,
-                          (long long)shape_count(&n->shape));
+        if (n->ints[i] < (i ? n->ints[i - 1] : 0) || (i == 0 && n->ints[i] != 0) ||
+            (i == count - 1 && (!i || n->ints[i] != shape_count(&n->shape))))
+            return format("'%s' has parts that are not those of %lld elements: they begin at 0, ascend, and end there",
+                          OP_INFO[n->op].name, (long long)shape_count(&n->shape));
     const Node *first = NULL;
     for (int k = 0; k < n->inputs; k++) {
         const Node *from = n->in[k]->distribution == SPLIT ? split_by(n->in[k]) : NULL;
@@ -124,7 +129,8 @@ Distribution transfer_type(const Node *n, const Distribution *in, const char **w
     int transfer = transfer_of(n->op), count[LOCAL + 1] = {0};
     *wrong = NULL;
     if (transfer >= 0 && !transfer_takes(transfer, in[0])) {
-        *wrong = format("'%s' takes a %s value; its input is %s", name, DISTRIBUTION_NAME[NODES[transfer].from], DISTRIBUTION_NAME[in[0]]);
+        *wrong = format("'%s' takes a %s value; its input is %s", name, DISTRIBUTION_NAME[NODES[transfer].from],
+                        DISTRIBUTION_NAME[in[0]]);
         return UNTYPED;
     }
     if (transfer >= 0)
@@ -136,10 +142,13 @@ Distribution transfer_type(const Node *n, const Distribution *in, const char **w
     if (kept == SPLIT && n->inputs == 1 && node_sums_all(n))
         return PARTIAL;
     if (kept == SPLIT && !node_keeps_elements(n))
-        *wrong = format("'%s' of a %s value: only element-wise operations and reshapes keep it; bring it together first, by 'all_gather'", name,
-                        DISTRIBUTION_NAME[kept]);
+        *wrong = format(
+            "'%s' of a %s value: only element-wise operations and reshapes keep it; bring it together first, by 'all_gather'",
+            name, DISTRIBUTION_NAME[kept]);
     else if (count[kept] + others != n->inputs)
         *wrong = format("'%s' of a %s value and one that is %s", name, DISTRIBUTION_NAME[kept],
-                        count[SHARDED] ? "sharded" : count[kept == SPLIT ? LOCAL : SPLIT] ? DISTRIBUTION_NAME[kept == SPLIT ? LOCAL : SPLIT] : "partial");
+                        count[SHARDED]                         ? "sharded"
+                        : count[kept == SPLIT ? LOCAL : SPLIT] ? DISTRIBUTION_NAME[kept == SPLIT ? LOCAL : SPLIT]
+                                                               : "partial");
     return *wrong ? UNTYPED : kept;
 }

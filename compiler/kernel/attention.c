@@ -26,7 +26,9 @@ struct Attention {
 
 /* ---- views */
 
-typedef struct StridedView { int64_t first, stride[MAX_RANK]; } StridedView; /* in elements of the stored value */
+typedef struct StridedView {
+    int64_t first, stride[MAX_RANK];
+} StridedView; /* in elements of the stored value */
 
 /* Computes the view of a reshape; false: it needs a copy. Axes of extent 1 may have any stride. */
 static bool reshape_view(const Shape *from, const StridedView *in, const Shape *to, StridedView *out)
@@ -69,9 +71,7 @@ static bool view_of(const Node *n, const Node *base, StridedView *view)
         return false;
     view->first = in.first;
     switch (n->op) {
-    case OP_STOP_GRADIENT:
-        *view = in;
-        return true;
+    case OP_STOP_GRADIENT: *view = in; return true;
     case OP_TRANSPOSE:
         for (int i = 0; i < n->shape.rank; i++)
             view->stride[i] = in.stride[n->ints[i]];
@@ -82,10 +82,8 @@ static bool view_of(const Node *n, const Node *base, StridedView *view)
             view->stride[i] = n->ints[2 * r + i] * in.stride[i];
         }
         return true;
-    case OP_RESHAPE:
-        return reshape_view(&x->shape, &in, &n->shape, view);
-    default:
-        return false;
+    case OP_RESHAPE: return reshape_view(&x->shape, &in, &n->shape, view);
+    default: return false;
     }
 }
 
@@ -111,7 +109,8 @@ const Node *attention_operand(const Node *operand, bool (*stored)(const Node *))
 static mgpu_attention_operand operand_of(const StridedView *view, bool sums, const Tensor *tensor, int argument)
 {
     int64_t sample = tensor->sharded ? tensor_pitch(tensor) : 0;
-    return (mgpu_attention_operand){argument, view->first, sample, view->stride[sums], view->stride[!sums], half_of(tensor->dtype)};
+    return (mgpu_attention_operand){argument,           view->first,         sample,
+                                    view->stride[sums], view->stride[!sums], half_of(tensor->dtype)};
 }
 
 /* Returns the table row of an operand that is part of a stored value. */
@@ -144,9 +143,17 @@ Attention *attention_plan(const Node *const *nodes, int count, const Node *const
     mgpu_attention *t = &plan->table;
     const Shape *q = &n->in[0]->shape, *k = &n->in[1]->shape, *v = &n->in[2]->shape;
     bool backward = n->op == OP_ATTENTION_GRADIENT, wide = tensor[0]->dtype == F64;
-    *t = (mgpu_attention){.type = wide ? MGPU_F64 : MGPU_F32, .backward = backward, .causal = n->ints[0] != 0,
-                          .queries = q->extent[0], .keys = k->extent[0], .heads = q->extent[1], .groups = k->extent[1],
-                          .d = q->extent[2], .e = v->extent[2], .window = n->ints[1], .scale = node_attention_scale(n)};
+    *t = (mgpu_attention){.type = wide ? MGPU_F64 : MGPU_F32,
+                          .backward = backward,
+                          .causal = n->ints[0] != 0,
+                          .queries = q->extent[0],
+                          .keys = k->extent[0],
+                          .heads = q->extent[1],
+                          .groups = k->extent[1],
+                          .d = q->extent[2],
+                          .e = v->extent[2],
+                          .window = n->ints[1],
+                          .scale = node_attention_scale(n)};
     t->rows = CHIP[PROCESSOR_HOST].cache_bytes / 8 / (wide ? 8 : 4) / t->keys;
     t->rows = t->rows < LEAST_ROWS ? LEAST_ROWS : t->rows > MGPU_ATTENTION_ROWS ? MGPU_ATTENTION_ROWS : t->rows;
     t->rows = t->rows > t->queries ? t->queries : t->rows;
@@ -208,8 +215,8 @@ static void print_operand(const char *field, const mgpu_attention_operand *o, Te
     if (o->argument < 0)
         text_add(text, "    .%s = {-1, 0, 0, 0, 0, false},\n", field);
     else
-        text_add(text, "    .%s = {%d, %lld, %lld, %lld, %lld, %s},\n", field, o->argument, (long long)o->first, (long long)o->sample,
-                 (long long)o->row, (long long)o->head, half_text(o->half));
+        text_add(text, "    .%s = {%d, %lld, %lld, %lld, %lld, %s},\n", field, o->argument, (long long)o->first,
+                 (long long)o->sample, (long long)o->row, (long long)o->head, half_text(o->half));
 }
 
 static void print_body(const Attention *plan, const char *name, Text *text)
@@ -220,14 +227,17 @@ static void print_body(const Attention *plan, const char *name, Text *text)
     text_add(text, "    .queries = %lld, .keys = %lld, .heads = %lld, .groups = %lld, .d = %lld, .e = %lld, .window = %lld,\n",
              (long long)t->queries, (long long)t->keys, (long long)t->heads, (long long)t->groups, (long long)t->d,
              (long long)t->e, (long long)t->window);
-    text_add(text, "    .scale = %.17g, .rows = %lld,\n    /* argument, first element, strides of samples, rows and heads, half */\n",
+    text_add(text,
+             "    .scale = %.17g, .rows = %lld,\n    /* argument, first element, strides of samples, rows and heads, half */\n",
              t->scale, (long long)t->rows);
     const char *const field[] = {"q", "k", "v", "y", "sums", "g", "dq", "dk", "dv"};
     const mgpu_attention_operand *const operand[] = {&t->q, &t->k, &t->v, &t->y, &t->sums, &t->g, &t->dq, &t->dk, &t->dv};
     for (int i = 0; i < (t->backward ? COUNT(operand) : 5); i++)
         print_operand(field[i], operand[i], text);
-    text_add(text, "    .workspace = %d};\nstatic void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
-                   "    (void)step;\n    mgpu_attend(&%s_attention, argument, part);\n}\n", t->workspace, name, name);
+    text_add(text,
+             "    .workspace = %d};\nstatic void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
+             "    (void)step;\n    mgpu_attend(&%s_attention, argument, part);\n}\n",
+             t->workspace, name, name);
 }
 
 void attention_print_comment(const Attention *plan, const char *more, Text *text)
@@ -275,8 +285,8 @@ void attention_identity(const Attention *plan, Sha256 *sha)
 {
     const mgpu_attention *t = &plan->table;
     const mgpu_attention_operand *const operands[] = {&t->q, &t->k, &t->v, &t->g, &t->y, &t->sums, &t->dq, &t->dk, &t->dv};
-    IDENTITY_ADD(sha, t->type, t->backward, t->causal, t->queries, t->keys, t->heads, t->groups, t->d, t->e, t->window, t->rows, t->workspace,
-                 attention_is_aligned(plan));
+    IDENTITY_ADD(sha, t->type, t->backward, t->causal, t->queries, t->keys, t->heads, t->groups, t->d, t->e, t->window, t->rows,
+                 t->workspace, attention_is_aligned(plan));
     identity_double(sha, t->scale);
     for (int i = 0; i < COUNT(operands); i++) {
         const mgpu_attention_operand *o = operands[i];

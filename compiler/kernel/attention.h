@@ -30,7 +30,8 @@ const struct mgpu_attention *attention_table(const Attention *);
 
 /* Prints a head comment, the table kernel_name_attention, and static void kernel_name(argument, step, part). */
 void attention_print(const Attention *, const char *kernel_name, Text *);
-void attention_print_comment(const Attention *, const char *more, Text *); /* Prints that comment only, with `more` at its end. */
+/* Prints that comment only, with `more` at its end. */
+void attention_print_comment(const Attention *, const char *more, Text *);
 
 /* Returns true if f32 operands may be rounded to tf32. */
 bool attention_is_tf32(const Attention *);

@@ -18,9 +18,10 @@
 
 enum {
     KEPT_MOST = 12 * 1024 * 1024, /* bytes of packed B */
-    ONE_WORKER_SAMPLES = 32, ONE_WORKER_CALLS = 64, /* guesses */
-    LARGE_DEPTH = 16 * 1024,      /* from this depth on, B is packed one block at a time */
-    MUCH_WEIGHT = 64 * 1024      /* elements */
+    ONE_WORKER_SAMPLES = 32,
+    ONE_WORKER_CALLS = 64,   /* guesses */
+    LARGE_DEPTH = 16 * 1024, /* from this depth on, B is packed one block at a time */
+    MUCH_WEIGHT = 64 * 1024  /* elements */
 };
 /* ---- axes */
 
@@ -30,8 +31,9 @@ static int64_t strides_of(const Node *node, const Tensor *tensor, int64_t stride
 {
     int64_t step = 1, first = 0;
     for (int i = tensor->shape.rank - 1; i >= 0; i--) {
-        int axis = tensor->order ? tensor->order[i]
-                 : tensor->kind == TENSOR_VARIABLE ? node->graph->model->variables[tensor->index].order[i] : i;
+        int axis = tensor->order                     ? tensor->order[i]
+                   : tensor->kind == TENSOR_VARIABLE ? node->graph->model->variables[tensor->index].order[i]
+                                                     : i;
         bool reversed = tensor->reversed >> i & 1;
         first += reversed ? (tensor->shape.extent[i] - 1) * step : 0;
         stride[axis] = reversed ? -step : step;
@@ -339,7 +341,9 @@ WorkKind contraction_work(const Contraction *plan)
     for (int i = 0; i < plan->count[N]; i++)
         columns *= plan->list[N][i].extent > 0 ? plan->list[N][i].extent : 1;
     bool depthwise = shared > 1 && columns < FEW;
-    return !depthwise ? dilated && columns < FEW ? WORK_DILATED : WORK_CONVOLUTION : plan->node->op == OP_CONVOLVE_WEIGHT ? WORK_DEPTHWISE_WEIGHT : WORK_DEPTHWISE;
+    return !depthwise                             ? dilated && columns < FEW ? WORK_DILATED : WORK_CONVOLUTION
+           : plan->node->op == OP_CONVOLVE_WEIGHT ? WORK_DEPTHWISE_WEIGHT
+                                                  : WORK_DEPTHWISE;
 }
 
 void contraction_cost(const Contraction *plan, double *flops, double *flops_per_sample, double *bytes, double *bytes_per_sample)
@@ -387,7 +391,10 @@ static int64_t packed_bytes(const Contraction *plan, int64_t batch, int64_t colu
     return (straight > beside ? straight : beside) * depth * real_bytes(plan);
 }
 
-typedef struct Workspace { int64_t copy, sums, packed; bool keep, unroll; } Workspace;
+typedef struct Workspace {
+    int64_t copy, sums, packed;
+    bool keep, unroll;
+} Workspace;
 
 /* With few columns and a window, neighbouring positions may fill the vectors (runtime/host/contract_matmul.h, mgpu_unroll). If
  * they are in M, packed B has room for more taps; if they are in K, there is room for all sums. */
@@ -441,10 +448,7 @@ int64_t contraction_workspace(const Contraction *plan, int64_t *per_sample)
 
 bool contraction_keeps_packed(const Contraction *plan) { return workspace_of(plan).keep; }
 
-uint8_t contraction_split(const Contraction *plan)
-{
-    return plan->workers_share ? MGPU_SPLIT_WORKERS : MGPU_SPLIT_SAMPLES;
-}
+uint8_t contraction_split(const Contraction *plan) { return plan->workers_share ? MGPU_SPLIT_WORKERS : MGPU_SPLIT_SAMPLES; }
 
 /* ---- the table */
 
@@ -478,7 +482,10 @@ static const mgpu_convolution *convolution_of(const Contraction *plan)
     int64_t groups = input_dilation[dims];
     const Shape *x_shape = &nodes[A]->shape, *w_shape = &nodes[w]->shape, *y_shape = &nodes[y]->shape;
     mgpu_convolution *v = NEW(mgpu_convolution);
-    *v = (mgpu_convolution){.weight = weight, .dims = dims, .groups = groups, .in = w_shape->extent[1],
+    *v = (mgpu_convolution){.weight = weight,
+                            .dims = dims,
+                            .groups = groups,
+                            .in = w_shape->extent[1],
                             .out = w_shape->extent[0] / (groups > 0 ? groups : 1)};
     v->x_stride[0] = samples[A];
     v->x_stride[1] = stride[A][dims];
@@ -509,11 +516,20 @@ static void make_table(Contraction *plan)
     mgpu_window *window = NEW_ARRAY(mgpu_window, plan->windows);
     Workspace work = workspace_of(plan);
     plan->label = NEW_ARRAY(const char *, LISTS * plan->axis_count);
-    *t = (mgpu_contraction){.axis = axis, .windows = plan->windows, .window = window, .convolution = convolution_of(plan),
-                            .swapped = plan->swapped, .type = real_bytes(plan) == 8 ? MGPU_F64 : MGPU_F32,
-                            .half_a = half_of(plan->tensor[first]->dtype), .half_b = half_of(plan->tensor[second]->dtype),
-                            .half_c = half_of(plan->tensor[C]->dtype), .copy = work.copy, .sums = work.sums,
-                            .packed = work.packed, .keep = work.keep, .unroll = work.unroll};
+    *t = (mgpu_contraction){.axis = axis,
+                            .windows = plan->windows,
+                            .window = window,
+                            .convolution = convolution_of(plan),
+                            .swapped = plan->swapped,
+                            .type = real_bytes(plan) == 8 ? MGPU_F64 : MGPU_F32,
+                            .half_a = half_of(plan->tensor[first]->dtype),
+                            .half_b = half_of(plan->tensor[second]->dtype),
+                            .half_c = half_of(plan->tensor[C]->dtype),
+                            .copy = work.copy,
+                            .sums = work.sums,
+                            .packed = work.packed,
+                            .keep = work.keep,
+                            .unroll = work.unroll};
     t->a = plan->first[first];
     t->b = plan->first[second];
     for (int list = 0; list < LISTS; list++)
@@ -542,7 +558,8 @@ Contraction *contraction_plan(const Node *node, const Tensor *a, const Tensor *b
     int64_t stride[3][MAX_RANK], samples[3];
     for (int i = 0; i < 3; i++) {
         plan->tensor[i] = tensors[i];
-        bool real = dtype_is_half(tensors[i]->dtype) ? result->dtype != F64 : tensors[i]->dtype == F32 || tensors[i]->dtype == F64;
+        bool real =
+            dtype_is_half(tensors[i]->dtype) ? result->dtype != F64 : tensors[i]->dtype == F32 || tensors[i]->dtype == F64;
         if (!real || (tensors[i]->dtype == F64) != (result->dtype == F64))
             die("contraction of %s and %s to %s", dtype_name(a->dtype), dtype_name(b->dtype), dtype_name(result->dtype));
         int64_t begin = strides_of(nodes[i], tensors[i], stride[i], &samples[i]);
@@ -578,8 +595,8 @@ static void identify_convolution(Sha256 *sha, const mgpu_convolution *v)
 void contraction_identity(const Contraction *plan, Sha256 *sha)
 {
     const mgpu_contraction *t = &plan->table;
-    IDENTITY_ADD(sha, t->batch, t->m, t->n, t->k, t->windows, t->convolution != NULL, t->a, t->b, t->swapped, t->type, t->half_a, t->half_b,
-                 t->half_c, t->copy, t->sums, t->packed, t->unroll, t->keep, plan->workers_share);
+    IDENTITY_ADD(sha, t->batch, t->m, t->n, t->k, t->windows, t->convolution != NULL, t->a, t->b, t->swapped, t->type, t->half_a,
+                 t->half_b, t->half_c, t->copy, t->sums, t->packed, t->unroll, t->keep, plan->workers_share);
     for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
         const mgpu_axis *a = &t->axis[i];
         IDENTITY_ADD(sha, a->extent, a->a, a->b, a->c, a->window, a->step);

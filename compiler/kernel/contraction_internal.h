@@ -11,14 +11,16 @@ enum { BATCH, M, N, K, LISTS };
 
 typedef struct MatmulAxis {
     const char *label;
-    int64_t extent;         /* MGPU_SAMPLES for the axis of samples */
-    int64_t stride[3];      /* elements, in a, b, c */
+    int64_t extent;    /* MGPU_SAMPLES for the axis of samples */
+    int64_t stride[3]; /* elements, in a, b, c */
     bool in[3];
-    int window;             /* number of its window + 1; 0: none */
+    int window; /* number of its window + 1; 0: none */
     int64_t step;
 } MatmulAxis;
 
-typedef struct Window { int64_t extent, stride, first, input_dilation; } Window;
+typedef struct Window {
+    int64_t extent, stride, first, input_dilation;
+} Window;
 
 struct Contraction {
     const Node *node;
@@ -30,8 +32,8 @@ struct Contraction {
     Window window[MGPU_WINDOWS];
     int windows;
     int64_t first[2];       /* offset of the element at all indices 0, in a and b */
-    bool workers_share;              /* the workers of a thread pool divide the results, not the samples */
-    bool by_one_worker;             /* one worker calls it many times, for some of the samples each time */
+    bool workers_share;     /* the workers of a thread pool divide the results, not the samples */
+    bool by_one_worker;     /* one worker calls it many times, for some of the samples each time */
     bool swapped;           /* A is argument 1 (b) of the kernel, B argument 0 */
     int tiles;              /* GPUs: 0: the tiles with the best estimate, 1: the next ones, ... */
     mgpu_contraction table; /* what the runtime reads; axes of one element are left out */

@@ -182,7 +182,8 @@ static bool is_relu(const EpilogueReading *r, const Expr *e, const Polynomial *x
     if (e->kind != X_OP || (e->op != OP_MAXIMUM && e->op != OP_WHERE))
         return false;
     Polynomial a = value_of(r, e->in[e->count - 2]), b = value_of(r, e->in[e->count - 1]);
-    bool first = polynomial_equal(&a, x) && polynomial_equal(&b, &zero), second = polynomial_equal(&a, &zero) && polynomial_equal(&b, x);
+    bool first = polynomial_equal(&a, x) && polynomial_equal(&b, &zero),
+         second = polynomial_equal(&a, &zero) && polynomial_equal(&b, x);
     if (e->op == OP_MAXIMUM || !(first || second))
         return first || second;
     const Expr *c = e->in[0];
@@ -212,9 +213,12 @@ static Polynomial gelu(const Polynomial *x)
 /* g ((1 + t) / 2 + x (1 - t^2) / 2 sqrt(2 / pi) (1 + 3 0.044715 x^2)) */
 static Polynomial gelu_gradient(const Polynomial *x)
 {
-    Polynomial one = polynomial_number(1), half = polynomial_number(0.5), t = polynomial_variable(TANH), g = polynomial_variable(GRADIENT);
-    Polynomial square = polynomial_multiply(x, x), slope = polynomial_add(&one, &square, 3 * CUBE), tt = polynomial_multiply(&t, &t);
-    Polynomial rest = polynomial_add(&one, &tt, -1), of_x = polynomial_multiply(x, &slope), second = polynomial_multiply(&rest, &of_x);
+    Polynomial one = polynomial_number(1), half = polynomial_number(0.5), t = polynomial_variable(TANH),
+               g = polynomial_variable(GRADIENT);
+    Polynomial square = polynomial_multiply(x, x), slope = polynomial_add(&one, &square, 3 * CUBE),
+               tt = polynomial_multiply(&t, &t);
+    Polynomial rest = polynomial_add(&one, &tt, -1), of_x = polynomial_multiply(x, &slope),
+               second = polynomial_multiply(&rest, &of_x);
     Polynomial first = polynomial_add(&half, &t, 0.5), sum = polynomial_add(&first, &second, 0.5 * OUTSIDE);
     return polynomial_multiply(&g, &sum);
 }
@@ -242,8 +246,8 @@ bool epilogue_finds_function(const Kernel *k, Epilogue *e)
     Polynomial inner = polynomial_unknown(), x = operand(e->bias >= 0), of_gelu = gelu(&x);
     EpilogueReading r = reading_of_function(k, e, &inner);
     Polynomial is = value_of(&r, value);
-    e->kind = e->bias >= 0 && polynomial_equal(&is, &x) ? EPILOGUE_BIAS
-              : is_relu(&r, value, &x) ? EPILOGUE_RELU
+    e->kind = e->bias >= 0 && polynomial_equal(&is, &x)                 ? EPILOGUE_BIAS
+              : is_relu(&r, value, &x)                                  ? EPILOGUE_RELU
               : polynomial_equal(&is, &of_gelu) && is_inner(&inner, &x) ? EPILOGUE_GELU
                                                                         : EPILOGUE_NONE;
     return e->kind != EPILOGUE_NONE;
@@ -260,6 +264,7 @@ bool epilogue_is_gradient(const Kernel *k, const Epilogue *e, const Kernel *forw
     r.read[e->x] = polynomial_variable(GRADIENT);
     if (e->bias >= 0)
         r.read[e->bias] = polynomial_variable(BIAS);
-    Polynomial is = value_of(&r, store_of(k, e->y)->value), summed = e->sums >= 0 ? value_of(&r, k->nests->reductions[0].value) : wanted;
+    Polynomial is = value_of(&r, store_of(k, e->y)->value),
+               summed = e->sums >= 0 ? value_of(&r, k->nests->reductions[0].value) : wanted;
     return polynomial_equal(&is, &wanted) && polynomial_equal(&summed, &wanted) && is_inner(&inner, &x);
 }

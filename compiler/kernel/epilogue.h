@@ -20,7 +20,7 @@ typedef struct Epilogue {
     EpilogueKind kind;
     /* indices into the kernel's reads: d or the operand, the bias, the other contraction's result; -1: none */
     int x, bias, before;
-    int y, sums;            /* indices into the kernel's writes; -1: none */
+    int y, sums; /* indices into the kernel's writes; -1: none */
 } Epilogue;
 
 /* ---- epilogue.c */

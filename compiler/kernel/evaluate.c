@@ -11,7 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct Known { const Node *node; Expr *sample, *guard, *value, **index; } Known;
+typedef struct Known {
+    const Node *node;
+    Expr *sample, *guard, *value, **index;
+} Known;
 
 static unsigned known_hash(const Node *n, const Expr *sample, Expr *const *index, const Expr *guard)
 {
@@ -95,10 +98,7 @@ static bool window_is_unrolled(const Node *n)
     return count <= MOST_UNROLLED;
 }
 
-static double window_identity(const Node *n)
-{
-    return n->op == OP_WINDOW_MAX || n->op == OP_WINDOW_ARGMAX ? -INFINITY : 0;
-}
+static double window_identity(const Node *n) { return n->op == OP_WINDOW_MAX || n->op == OP_WINDOW_ARGMAX ? -INFINITY : 0; }
 
 /* Returns one of the input values of element `index` of the result: number `place`, in each axis; the window's identity where
  * there is none. */
@@ -228,9 +228,7 @@ static Expr *viewed(Evaluation *e, const Node *n, Expr *sample, Expr *const *ind
     int r = n->shape.rank;
     Expr *at[MAX_RANK];
     switch (n->op) {
-    case OP_RESHAPE:
-        expr_unflatten(x, &from->shape, expr_flatten(x, &n->shape, index), at);
-        break;
+    case OP_RESHAPE: expr_unflatten(x, &from->shape, expr_flatten(x, &n->shape, index), at); break;
     case OP_TRANSPOSE:
         for (int i = 0; i < r; i++)
             at[n->ints[i]] = index[i];
@@ -244,10 +242,8 @@ static Expr *viewed(Evaluation *e, const Node *n, Expr *sample, Expr *const *ind
             at[i] = from->shape.extent[i] == 1 ? expr_index(x, 0) : index[r - from->shape.rank + i];
         break;
     case OP_UNSLICE:
-    case OP_PAD:
-        return unsliced(e, n, sample, index, guard);
-    default:
-        return joined(e, n, sample, index, guard);
+    case OP_PAD: return unsliced(e, n, sample, index, guard);
+    default: return joined(e, n, sample, index, guard);
     }
     return evaluate(e, from, sample, at, guard);
 }
@@ -264,28 +260,20 @@ Expr *evaluate_computed(Evaluation *e, const Node *n, Expr *sample, Expr *const 
             in[i] = evaluate(e, n->in[i], sample, index, guard);
         return expr_op(x, n->op, n->dtype, in, n->inputs, n);
     }
-    case VIEW:
-        return viewed(e, n, sample, index, guard);
-    case WINDOW:
-        return unrolled_window(e, n, sample, index, guard);
-    default:
-        break;
+    case VIEW: return viewed(e, n, sample, index, guard);
+    case WINDOW: return unrolled_window(e, n, sample, index, guard);
+    default: break;
     }
     switch (n->op) {
     case OP_CONSTANT:
         if (n->data_count == 1)
             return expr_number(x, n->data[0], n->dtype);
         return expr_table(x, n, expr_flatten(x, &n->shape, index), guard);
-    case OP_RUN:
-        return expr_run(x, n->ints[0], n->int_count > 1 ? n->ints[1] : 0);
-    case OP_VALID:
-        return expr_valid(x, sample);
-    case OP_RANDOM:
-        return expr_random(x, node_random_hash(n), expr_flatten(x, &n->shape, index), sample, e->initial, n->dtype);
-    case OP_ARANGE:
-        return expr_value_of(x, index[0], n->dtype);
-    case OP_GATHER:
-        return gathered(e, n, sample, index, guard);
+    case OP_RUN: return expr_run(x, n->ints[0], n->int_count > 1 ? n->ints[1] : 0);
+    case OP_VALID: return expr_valid(x, sample);
+    case OP_RANDOM: return expr_random(x, node_random_hash(n), expr_flatten(x, &n->shape, index), sample, e->initial, n->dtype);
+    case OP_ARANGE: return expr_value_of(x, index[0], n->dtype);
+    case OP_GATHER: return gathered(e, n, sample, index, guard);
     case OP_STOP_GRADIENT:
     case OP_OWN:
     case OP_MAX: /* over no axes; the same for SUM */
@@ -293,8 +281,7 @@ Expr *evaluate_computed(Evaluation *e, const Node *n, Expr *sample, Expr *const 
         Expr *value = evaluate(e, n->in[0], sample, index, guard);
         return expr_op(x, OP_CAST, n->dtype, &value, 1, n);
     }
-    default:
-        die("%s (node %d) has no expression", OP_INFO[n->op].name, n->id);
+    default: die("%s (node %d) has no expression", OP_INFO[n->op].name, n->id);
     }
 }
 
@@ -304,17 +291,14 @@ bool node_is_loop_reduction(const Node *n)
 {
     switch (n->op) {
     case OP_SUM:
-    case OP_MAX:
-        return n->int_count || node_sums_samples(n);
+    case OP_MAX: return n->int_count || node_sums_samples(n);
     case OP_ARGMAX:
     case OP_MOMENTS:
     case OP_EINSUM:
     case OP_CONVOLVE:
     case OP_CONVOLVE_WEIGHT:
-    case OP_GROUP_SUM:
-        return true;
-    default:
-        return OP_INFO[n->op].op_class == WINDOW && !window_is_unrolled(n);
+    case OP_GROUP_SUM: return true;
+    default: return OP_INFO[n->op].op_class == WINDOW && !window_is_unrolled(n);
     }
 }
 
@@ -478,7 +462,8 @@ Expr *evaluate_pivot(Evaluation *e, const Node *n, Expr *const *index)
 static Expr *distance(Evaluation *e, const Node *n, Expr *sample, Expr *const *index)
 {
     Exprs *x = e->exprs;
-    Expr *in[] = {evaluate(e, n->in[0], sample, index, NULL), evaluate_pivot(e, n, index)}, *valid = evaluate(e, n->in[1], sample, NULL, NULL);
+    Expr *in[] = {evaluate(e, n->in[0], sample, index, NULL), evaluate_pivot(e, n, index)},
+         *valid = evaluate(e, n->in[1], sample, NULL, NULL);
     return expr_select(x, valid, expr_op(x, OP_SUB, in[0]->dtype, in, 2, NULL), 0);
 }
 
@@ -495,22 +480,17 @@ Expr *evaluate_point(Evaluation *e, const Node *n, Expr *const *index)
     if (!node_is_loop_reduction(n))
         return evaluate_computed(e, n, sample, index, NULL);
     switch (n->op) {
-    case OP_EINSUM:
-        return einsum_point(e, n, sample, index);
+    case OP_EINSUM: return einsum_point(e, n, sample, index);
     case OP_CONVOLVE:
-    case OP_CONVOLVE_WEIGHT:
-        return convolve_point(e, n, sample, index);
+    case OP_CONVOLVE_WEIGHT: return convolve_point(e, n, sample, index);
     case OP_SUM:
     case OP_GROUP_SUM: {
         Expr *value = evaluate(e, n->in[0], sample, index, NULL);
         return expr_op(e->exprs, OP_CAST, n->dtype, &value, 1, NULL);
     }
-    case OP_MOMENTS:
-        return distance(e, n, sample, index);
+    case OP_MOMENTS: return distance(e, n, sample, index);
     case OP_MAX:
-    case OP_ARGMAX:
-        return evaluate(e, n->in[0], sample, index, NULL);
-    default:
-        return window_value(e, n, sample, index, index + n->shape.rank, NULL);
+    case OP_ARGMAX: return evaluate(e, n->in[0], sample, index, NULL);
+    default: return window_value(e, n, sample, index, index + n->shape.rank, NULL);
     }
 }

@@ -67,8 +67,8 @@ static uint64_t expr_hash(const Expr *e)
 static bool expr_same(const Expr *a, const Expr *b)
 {
     if (a->kind != b->kind || a->dtype != b->dtype || a->op != b->op || a->constant != b->constant || a->other != b->other ||
-        bits_of(a->number) != bits_of(b->number) || a->hash != b->hash || a->initial != b->initial || a->tensor != b->tensor || a->count != b->count ||
-        (a->kind == X_TABLE && a->node != b->node))
+        bits_of(a->number) != bits_of(b->number) || a->hash != b->hash || a->initial != b->initial || a->tensor != b->tensor ||
+        a->count != b->count || (a->kind == X_TABLE && a->node != b->node))
         return false;
     for (int i = 0; i < a->count; i++)
         if (a->in[i] != b->in[i] || (a->factor && a->factor[i] != b->factor[i]))
@@ -255,8 +255,13 @@ Expr *expr_axis(Exprs *x, int axis)
     const Axis *a = &x->axis[axis];
     if (a->extent <= 1 && !a->samples && a->kind == AXIS_PLAIN)
         return expr_index(x, 0);
-    Expr e = {.kind = X_AXIS, .dtype = I64, .constant = axis, .axes = 1u << axis,
-              .high = a->elements ? a->elements - 1 : a->samples || a->kind != AXIS_PLAIN ? FAR : a->extent - 1};
+    Expr e = {.kind = X_AXIS,
+              .dtype = I64,
+              .constant = axis,
+              .axes = 1u << axis,
+              .high = a->elements                           ? a->elements - 1
+                      : a->samples || a->kind != AXIS_PLAIN ? FAR
+                                                            : a->extent - 1};
     return intern(x, &e);
 }
 
@@ -532,8 +537,13 @@ Expr *expr_index_of(Exprs *x, Expr *value, int64_t extent)
     Expr *simple = as_index(x, value);
     if (simple)
         return simple;
-    Expr e = {.kind = X_INDEX_OF, .dtype = I64, .count = 1, .in = &value, .constant = extent,
-              .low = extent ? 0 : -FAR, .high = extent ? extent - 1 : FAR};
+    Expr e = {.kind = X_INDEX_OF,
+              .dtype = I64,
+              .count = 1,
+              .in = &value,
+              .constant = extent,
+              .low = extent ? 0 : -FAR,
+              .high = extent ? extent - 1 : FAR};
     return intern(x, &e);
 }
 
@@ -578,7 +588,13 @@ static uint32_t axes_of_result(const Exprs *x, bool across)
 
 Expr *expr_result(Exprs *x, int reduction, bool across, Dtype dtype, int pass, const Node *hint)
 {
-    Expr e = {.kind = X_RESULT, .dtype = dtype, .constant = reduction, .other = across, .axes = axes_of_result(x, across), .pass = pass, .node = hint};
+    Expr e = {.kind = X_RESULT,
+              .dtype = dtype,
+              .constant = reduction,
+              .other = across,
+              .axes = axes_of_result(x, across),
+              .pass = pass,
+              .node = hint};
     return intern(x, &e);
 }
 
@@ -591,7 +607,12 @@ Expr *expr_run(Exprs *x, int64_t scalar, int64_t setting)
 Expr *expr_random(Exprs *x, uint64_t path_hash, Expr *element, Expr *sample, bool initial, Dtype dtype)
 {
     Expr *in[3] = {element, sample};
-    Expr e = {.kind = X_RANDOM, .dtype = dtype, .count = sample ? 2 : 1, .in = in, .other = sample != NULL, .hash = path_hash,
+    Expr e = {.kind = X_RANDOM,
+              .dtype = dtype,
+              .count = sample ? 2 : 1,
+              .in = in,
+              .other = sample != NULL,
+              .hash = path_hash,
               .initial = initial};
     if (x->innermost && expr_factor(element, x->innermost - 1) == 1) {
         Expr *start = expr_add(x, element, expr_scale(x, expr_axis(x, x->innermost - 1), -1));
@@ -642,26 +663,21 @@ static Expr *safe_index(Exprs *x, Expr *index, Expr *condition, int64_t otherwis
 static Expr *rewrite_index(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
 {
     switch (e->kind) {
-    case X_AXIS:
-        return axes[e->constant];
-    case X_FIRST:
-        return expr_first(to);
+    case X_AXIS: return axes[e->constant];
+    case X_FIRST: return expr_first(to);
     case X_SUM: {
         Terms t = {.constant = e->constant};
         for (int i = 0; i < e->count; i++)
             terms_of(&t, expr_rewrite(to, e->in[i], axes, memo), e->factor[i]);
         return sum_of(to, &t);
     }
-    case X_DIV:
-        return expr_div(to, expr_rewrite(to, e->in[0], axes, memo), e->constant);
-    case X_MOD:
-        return expr_mod(to, expr_rewrite(to, e->in[0], axes, memo), e->constant);
+    case X_DIV: return expr_div(to, expr_rewrite(to, e->in[0], axes, memo), e->constant);
+    case X_MOD: return expr_mod(to, expr_rewrite(to, e->in[0], axes, memo), e->constant);
     case X_SAFE: {
         Expr *other = expr_rewrite(to, e->in[1], axes, memo);
         return safe_index(to, expr_rewrite(to, e->in[0], axes, memo), other, e->constant);
     }
-    default:
-        return expr_index_of(to, expr_rewrite(to, e->in[0], axes, memo), e->constant);
+    default: return expr_index_of(to, expr_rewrite(to, e->in[0], axes, memo), e->constant);
     }
 }
 
@@ -710,12 +726,9 @@ static Expr *rewrite_fresh(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
         double always;
         return expr_is_number(in[0], &always) ? in[1] : expr_is_number(in[1], &always) ? in[0] : expr_and(to, in[0], in[1]);
     }
-    case X_VALUE_OF:
-        return expr_value_of(to, in[0], e->dtype);
-    case X_OP:
-        return expr_op(to, e->op, e->dtype, in, e->count, e->node);
-    case X_RANDOM:
-        return expr_random(to, e->hash, in[0], e->other & 1 ? in[1] : NULL, e->initial, e->dtype);
+    case X_VALUE_OF: return expr_value_of(to, in[0], e->dtype);
+    case X_OP: return expr_op(to, e->op, e->dtype, in, e->count, e->node);
+    case X_RANDOM: return expr_random(to, e->hash, in[0], e->other & 1 ? in[1] : NULL, e->initial, e->dtype);
     default: {
         Expr draft = *e;
         draft.in = in;

@@ -48,7 +48,10 @@ static void add_axes(Sha256 *sha, const Exprs *x)
 }
 
 /* Numbers of F32 and narrower types are equal if they are equal as F32. */
-static void add_value(Sha256 *sha, double number, Dtype t) { identity_double(sha, dtype_is_float(t) && t != F64 ? (double)(float)number : number); }
+static void add_value(Sha256 *sha, double number, Dtype t)
+{
+    identity_double(sha, dtype_is_float(t) && t != F64 ? (double)(float)number : number);
+}
 
 static void add_table(Sha256 *sha, const Node *table)
 {
@@ -68,13 +71,12 @@ static void add_path(Sha256 *sha, const Kernel *k, uint64_t hash)
 
 static void add_expression(Sha256 *sha, const Kernel *k, const Expr *e, const int *place)
 {
-    IDENTITY_ADD(sha, e->kind, e->dtype, e->kind == X_OP ? (int64_t)e->op : 0, e->pass, e->count, e->constant, e->other, e->low, e->high);
+    IDENTITY_ADD(sha, e->kind, e->dtype, e->kind == X_OP ? (int64_t)e->op : 0, e->pass, e->count, e->constant, e->other, e->low,
+                 e->high);
     for (int i = 0; i < e->count; i++)
         IDENTITY_ADD(sha, place[e->in[i]->id], e->kind == X_SUM ? e->factor[i] : 0);
     switch (e->kind) {
-    case X_NUMBER:
-        add_value(sha, e->number, e->dtype);
-        break;
+    case X_NUMBER: add_value(sha, e->number, e->dtype); break;
     case X_LOAD:
         IDENTITY_ADD(sha, argument_of(k, e->tensor), e->tensor->dtype);
         add_value(sha, e->number, e->dtype);
@@ -87,8 +89,7 @@ static void add_expression(Sha256 *sha, const Kernel *k, const Expr *e, const in
         add_path(sha, k, e->hash);
         IDENTITY_ADD(sha, e->initial);
         break;
-    default:
-        break;
+    default: break;
     }
 }
 
@@ -138,9 +139,10 @@ static void add_alignment(Sha256 *sha, const Kernel *k)
 static void add_sharing(Sha256 *sha, const Nest *nest, const int *place)
 {
     const ThreadMapping *s = &nest->mapping;
-    IDENTITY_ADD(sha, nest->passes, nest->columns, nest->serial, nest->divided, nest->grain, nest->partial, nest->owned, nest->owned_iterations,
-                 place_of(place, nest->row), nest->fold);
-    IDENTITY_ADD(sha, s->kind, s->lanes, s->unrolled, s->owners, s->parts, s->vector, s->slice, s->slices, s->blocks_before, s->narrow);
+    IDENTITY_ADD(sha, nest->passes, nest->columns, nest->serial, nest->divided, nest->grain, nest->partial, nest->owned,
+                 nest->owned_iterations, place_of(place, nest->row), nest->fold);
+    IDENTITY_ADD(sha, s->kind, s->lanes, s->unrolled, s->owners, s->parts, s->vector, s->slice, s->slices, s->blocks_before,
+                 s->narrow);
     if (s->tail_lanes)
         IDENTITY_ADD(sha, s->tail_lanes);
     if (s->finish_before)
@@ -149,8 +151,8 @@ static void add_sharing(Sha256 *sha, const Nest *nest, const int *place)
 
 void nests_identity(Sha256 *sha, const Kernel *k)
 {
-    IDENTITY_ADD(sha, k->nest_count, k->split, k->extent, k->grain, k->partial_bytes, k->owned_rows, k->owned_columns, k->column_grain,
-                 k->index ? argument_of(k, k->index) : -1, k->small);
+    IDENTITY_ADD(sha, k->nest_count, k->split, k->extent, k->grain, k->partial_bytes, k->owned_rows, k->owned_columns,
+                 k->column_grain, k->index ? argument_of(k, k->index) : -1, k->small);
     for (int i = 0; i < k->nest_count; i++) {
         const Nest *nest = &k->nests[i];
         int *place = NEW_ARRAY(int, nest->exprs->count);
@@ -165,7 +167,10 @@ void nests_identity(Sha256 *sha, const Kernel *k)
 
 /* ---- scans */
 
-typedef struct TensorNumbers { const Tensor **list; int count; } TensorNumbers; /* tensors in the order of their first use */
+typedef struct TensorNumbers {
+    const Tensor **list;
+    int count;
+} TensorNumbers; /* tensors in the order of their first use */
 
 static void add_tensor(Sha256 *sha, TensorNumbers *known, const Tensor *t)
 {
@@ -185,7 +190,8 @@ void scan_identity(Sha256 *sha, const Kernel *k)
 {
     const Scan *s = k->scan;
     TensorNumbers known = {0};
-    IDENTITY_ADD(sha, s->steps, s->chunk, s->work_bytes, s->reverse, s->samples, s->carry_count, s->slice_count, s->buffer_count, s->call_count);
+    IDENTITY_ADD(sha, s->steps, s->chunk, s->work_bytes, s->reverse, s->samples, s->carry_count, s->slice_count, s->buffer_count,
+                 s->call_count);
     for (int i = 0; i < k->read_count + k->write_count; i++)
         add_tensor(sha, &known, i < k->read_count ? k->reads[i] : k->writes[i - k->read_count]);
     for (int i = 0; i < s->carry_count; i++) {
@@ -209,7 +215,9 @@ void scan_identity(Sha256 *sha, const Kernel *k)
         const ScanCall *call = &s->calls[i];
         IDENTITY_ADD(sha, call->work, call->fresh);
         for (int j = 0; j < call->kernel->read_count + call->kernel->write_count; j++)
-            add_tensor(sha, &known, j < call->kernel->read_count ? call->kernel->reads[j] : call->kernel->writes[j - call->kernel->read_count]);
+            add_tensor(sha, &known,
+                       j < call->kernel->read_count ? call->kernel->reads[j]
+                                                    : call->kernel->writes[j - call->kernel->read_count]);
         add_kernel(sha, call->kernel);
     }
 }

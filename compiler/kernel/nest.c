@@ -48,10 +48,7 @@ bool *nest_needed(const Nest *nest)
     return wanted;
 }
 
-static Expr *rewritten(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
-{
-    return e ? expr_rewrite(to, e, axes, memo) : NULL;
-}
+static Expr *rewritten(Exprs *to, Expr *e, Expr *const *axes, Expr **memo) { return e ? expr_rewrite(to, e, axes, memo) : NULL; }
 
 static bool always(const Expr *e)
 {
@@ -85,7 +82,11 @@ static void move_to(Nest *nest, Exprs *to, Expr *const *axes)
 
 /* ---- split */
 
-typedef struct Split { const Exprs *x; int axis; int64_t by; } Split;
+typedef struct Split {
+    const Exprs *x;
+    int axis;
+    int64_t by;
+} Split;
 
 static void find_split(Split *s, const Expr *e)
 {
@@ -235,7 +236,10 @@ static void sort_axes(Nest *nest)
 
 /* ---- join */
 
-typedef struct Pair { int outer, inner; int64_t extent; } Pair;
+typedef struct Pair {
+    int outer, inner;
+    int64_t extent;
+} Pair;
 
 static bool pair_fits(const Pair *p, const Expr *index)
 {
@@ -419,7 +423,8 @@ static void tile_transposed(Nest *nest, const Target *target)
     for (int i = 0; i < inner; i++) {
         int at = count++;
         for (; at > 0 && !x->axis[order[at - 1]].samples && !x->axis[i].samples &&
-               llabs(expr_factor(across, order[at - 1])) < llabs(expr_factor(across, i)); at--)
+               llabs(expr_factor(across, order[at - 1])) < llabs(expr_factor(across, i));
+             at--)
             order[at] = order[at - 1];
         order[at] = i;
     }
@@ -485,13 +490,20 @@ static bool divides_lane(const Expr *e, int lane)
     return (e->kind == X_DIV || e->kind == X_MOD) && e->axes == 1u << lane && is_of_axes(e);
 }
 
-typedef struct Places { Node **list; int count; } Places;
+typedef struct Places {
+    Node **list;
+    int count;
+} Places;
 
 /* Returns an index that depends only on the lane as a load from a table of differences to its least value: an index from a table
  * is never negative. */
 static Expr *place_of(Places *places, Exprs *to, const Expr *e, int lane)
 {
-    Node draft = {.op = OP_CONSTANT, .dtype = I32, .name = "place", .data_count = to->axis[lane].extent, .shape = SHAPE(to->axis[lane].extent)};
+    Node draft = {.op = OP_CONSTANT,
+                  .dtype = I32,
+                  .name = "place",
+                  .data_count = to->axis[lane].extent,
+                  .shape = SHAPE(to->axis[lane].extent)};
     draft.data = NEW_ARRAY(double, draft.data_count);
     int64_t least = INT64_MAX, most = INT64_MIN;
     for (int64_t i = 0; i < draft.data_count; i++) {
@@ -549,7 +561,7 @@ static void tabulate_lanes(Nest *nest)
     move_known(nest, to, axes, memo);
 }
 
-typedef struct JoinedLanes { /* axes that are joined with the innermost one */
+typedef struct JoinedLanes {  /* axes that are joined with the innermost one */
     int64_t count;            /* number of lanes */
     int64_t stride[MAX_AXES]; /* of an axis, in lanes; 0: it is not joined */
 } JoinedLanes;

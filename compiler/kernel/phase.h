@@ -26,32 +26,36 @@ static inline PhaseKind step_kind(bool predicts) { return predicts ? PHASE_PREDI
 const char *phase_name(PhaseKind, bool partial_batch); /* "train.full", "train.partial"; "init" and reports have no suffix */
 
 typedef enum TensorKind { TENSOR_INPUT, TENSOR_VARIABLE, TENSOR_TEMPORARY, TENSOR_OUTPUT, TENSOR_REPORT } TensorKind;
-typedef struct Tensor {     /* what kernels read and write */
-    int id;                 /* index in phase->tensors */
+typedef struct Tensor { /* what kernels read and write */
+    int id;             /* index in phase->tensors */
     TensorKind kind;
-    const char *name;       /* unique in the phase: "in.image", "w.fc.weight", "t12", "report" */
-    int index;              /* of the input, variable or output */
+    const char *name; /* unique in the phase: "in.image", "w.fc.weight", "t12", "report" */
+    int index;        /* of the input, variable or output */
     Dtype dtype;
-    Shape shape;            /* of one sample, axes in memory order */
-    bool sharded;           /* one value per sample: its bytes are samples x bytes per sample */
+    Shape shape;  /* of one sample, axes in memory order */
+    bool sharded; /* one value per sample: its bytes are samples x bytes per sample */
     /* moved by a TASK_TRANSFER, which completes before others read it; its address in a bucket of gradients is aligned as
      * tensor_is_aligned says */
     bool partial;
-    Node *node;             /* what it holds; NULL for report */
-    const int *order; /* the node's axes in memory, outermost first; NULL: the node's own order (of a variable: the variable's) */
-    unsigned reversed;      /* bit set of the axes in memory that this view has in reverse order */
-    int64_t pitch;          /* elements from a sample to the next, for one step's slice of a scan's sequence; 0: no gaps */
+    Node *node; /* what it holds; NULL for report */
+    /* the node's axes in memory, outermost first; NULL: the node's own order (of a variable: the variable's) */
+    const int *order;
+    unsigned reversed; /* bit set of the axes in memory that this view has in reverse order */
+    int64_t pitch;     /* elements from a sample to the next, for one step's slice of a scan's sequence; 0: no gaps */
 } Tensor;
 int64_t tensor_bytes(const Tensor *, int64_t samples);
 /* Returns true if a task of so many Split elements touches only the device's own range of the tensor. */
-static inline bool tensor_is_divided(const Tensor *t, int64_t elements) { return elements > 1 && !t->sharded && shape_count(&t->shape) == elements; }
-enum { LINE_BYTES = 64 }; /* bytes of a cache line, which threads should not share; parts of a workspace begin at one */
-enum { VECTOR_BYTES = 16 };              /* widest access of a GPU thread */
+static inline bool tensor_is_divided(const Tensor *t, int64_t elements)
+{
+    return elements > 1 && !t->sharded && shape_count(&t->shape) == elements;
+}
+enum { LINE_BYTES = 64 };   /* bytes of a cache line, which threads should not share; parts of a workspace begin at one */
+enum { VECTOR_BYTES = 16 }; /* widest access of a GPU thread */
 static inline int64_t whole_lines(int64_t bytes) { return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES; }
 /* Returns true if the widest accesses may be used. A tensor of any other size may begin at any element of a bucket of
  * gradients. */
 static inline bool tensor_is_aligned(const Tensor *t) { return !t->partial || tensor_bytes(t, 1) % VECTOR_BYTES == 0; }
-uint8_t half_of(Dtype);                  /* Returns MGPU_HALF_... of the runtime; half_text returns its name. */
+uint8_t half_of(Dtype); /* Returns MGPU_HALF_... of the runtime; half_text returns its name. */
 const char *half_text(uint8_t half);
 const char *kernel_argument_name(const Tensor *); /* "weight" for "w.fc.weight" */
 static inline int64_t tensor_pitch(const Tensor *t) { return t->pitch ? t->pitch : shape_count(&t->shape); }
@@ -61,26 +65,31 @@ static inline int64_t tensor_pitch(const Tensor *t) { return t->pitch ? t->pitch
 typedef mgpu_nan_source NanSource;
 
 typedef enum TaskKind { TASK_KERNEL, TASK_TRANSFER /* mgpu_transfers.h */ } TaskKind;
-typedef struct Task {       /* in phase->tasks, which is a legal order of execution */
+typedef struct Task { /* in phase->tasks, which is a legal order of execution */
     TaskKind kind;
-    Kernel *kernel;         /* TASK_KERNEL; its arguments are reads, writes and the workspace, in this order */
-    mgpu_participants participants; int part_count; /* TASK_TRANSFER, and a kernel of `elements`; parts NULL: the plan's split */
+    Kernel *kernel; /* TASK_KERNEL; its arguments are reads, writes and the workspace, in this order */
+    /* TASK_TRANSFER, and a kernel of `elements`; parts NULL: the plan's split */
+    mgpu_participants participants;
+    int part_count;
     /* TASK_KERNEL: > 0: it computes the device's own range of Split values of so many elements. Of tensors of that size it
      * touches only that range, and its samples are the range's elements. 0: no value is Split */
     int64_t elements;
-    Tensor **reads;  int read_count;
-    Tensor **writes; int write_count; /* a tensor in both is updated in place. TASK_TRANSFER: the same one in both */
+    Tensor **reads;
+    int read_count;
+    Tensor **writes;
+    int write_count; /* a tensor in both is updated in place. TASK_TRANSFER: the same one in both */
     int64_t workspace_bytes, workspace_bytes_per_sample;
     double flops, flops_per_sample, bytes, bytes_per_sample; /* cost */
-    double functions, functions_per_sample; /* part of the flops: exp, sin, pow and the like */
-    double row_sums, row_sums_per_sample; /* part of the flops: additions of row sums */
-    WorkKind work;          /* what kind of work, for the cost model */
-    bool backward, update;  /* made by differentiate; after the reductions */
-    bool rematerialized;             /* recomputes values that were dropped */
-    bool gathered_once;              /* TASK_TRANSFER of a weight: its result is kept for several uses (plan/gather.c) */
+    double functions, functions_per_sample;                  /* part of the flops: exp, sin, pow and the like */
+    double row_sums, row_sums_per_sample;                    /* part of the flops: additions of row sums */
+    WorkKind work;                                           /* what kind of work, for the cost model */
+    bool backward, update;                                   /* made by differentiate; after the reductions */
+    bool rematerialized;                                     /* recomputes values that were dropped */
+    bool gathered_once; /* TASK_TRANSFER of a weight: its result is kept for several uses (plan/gather.c) */
     const Place *at;
-    const char *layer;      /* the instance that most of the work belongs to: "layer1.0.conv1"; "" at the top */
-    NanSource *nan_sources; int nan_source_count;
+    const char *layer; /* the instance that most of the work belongs to: "layer1.0.conv1"; "" at the top */
+    NanSource *nan_sources;
+    int nan_source_count;
 } Task;
 /* Return the cost of a call with so many samples, or elements of Split values. */
 static inline double task_flops(const Task *t, double units) { return t->flops + t->flops_per_sample * units; }
@@ -90,15 +99,18 @@ static inline double task_bytes(const Task *t, double units) { return t->bytes +
 
 typedef struct Phase {
     PhaseKind kind;
-    bool partial_batch;            /* some samples may be padding: sums over samples select the valid ones */
+    bool partial_batch; /* some samples may be padding: sums over samples select the valid ones */
     Graph *graph;
-    Tensor **tensors; int tensor_count;
-    Task **tasks;     int task_count;
-    const char **reports; int report_count; /* names of the doubles in the tensor "report" */
+    Tensor **tensors;
+    int tensor_count;
+    Task **tasks;
+    int task_count;
+    const char **reports;
+    int report_count; /* names of the doubles in the tensor "report" */
 } Phase;
 
 int tensor_place(const Tensor *const *list, int count, const Tensor *); /* Returns the index in the list; -1: not in it. */
-Task *copy_task(const Task *);   /* Copies the lists of reads and writes; the tensors stay the same. */
+Task *copy_task(const Task *); /* Copies the lists of reads and writes; the tensors stay the same. */
 Phase *copy_phase(const Phase *);
 const char *tensor_text(const Tensor *); /* for comments: "x f32 n x [28, 28]" */
 bool task_is_joined(const Task *);       /* Returns true for a kernel that is the epilogue of the task before it. */

@@ -74,4 +74,7 @@ static bool covers(const Polynomial *a, const Polynomial *b)
     return true;
 }
 
-bool polynomial_equal(const Polynomial *a, const Polynomial *b) { return !a->unknown && !b->unknown && covers(a, b) && covers(b, a); }
+bool polynomial_equal(const Polynomial *a, const Polynomial *b)
+{
+    return !a->unknown && !b->unknown && covers(a, b) && covers(b, a);
+}

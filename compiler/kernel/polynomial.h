@@ -6,9 +6,12 @@
 #include <stdint.h>
 
 enum { POLYNOMIAL_VARIABLES = 4, POLYNOMIAL_TERMS = 64 };
-typedef struct PolynomialTerm { uint8_t power[POLYNOMIAL_VARIABLES]; double factor; } PolynomialTerm;
+typedef struct PolynomialTerm {
+    uint8_t power[POLYNOMIAL_VARIABLES];
+    double factor;
+} PolynomialTerm;
 typedef struct Polynomial {
-    bool unknown;   /* not a polynomial, or of too many terms; so is all that is computed from it */
+    bool unknown; /* not a polynomial, or of too many terms; so is all that is computed from it */
     int count;
     PolynomialTerm term[POLYNOMIAL_TERMS];
 } Polynomial;

@@ -22,9 +22,9 @@ struct Rows {
     mgpu_rows table;
 };
 
-static const uint8_t TYPE[DTYPES] = {[BOOL] = MGPU_BOOL, [U8] = MGPU_U8, [I8] = MGPU_I8, [U16] = MGPU_U16, [I16] = MGPU_I16,
-                                     [U32] = MGPU_U32, [I32] = MGPU_I32, [I64] = MGPU_I64, [F16] = MGPU_F16, [BF16] = MGPU_BF16,
-                                     [F32] = MGPU_F32, [F64] = MGPU_F64};
+static const uint8_t TYPE[DTYPES] = {
+    [BOOL] = MGPU_BOOL, [U8] = MGPU_U8,   [I8] = MGPU_I8,   [U16] = MGPU_U16,   [I16] = MGPU_I16, [U32] = MGPU_U32,
+    [I32] = MGPU_I32,   [I64] = MGPU_I64, [F16] = MGPU_F16, [BF16] = MGPU_BF16, [F32] = MGPU_F32, [F64] = MGPU_F64};
 static const char *const TYPE_NAME[DTYPES] = {"BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"};
 
 /* Writes the strides of the node's axes in its tensor. */
@@ -67,11 +67,17 @@ Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, cons
         die("%s of %s", OP_INFO[n->op].name, dtype_name(x->dtype));
     strides_of(&x->shape, operand->order, from);
     strides_of(&n->shape, NULL, to);
-    *t = (mgpu_rows){.type = TYPE[x->dtype], .half = half_of(operand->dtype), .backwards = sums && n->ints[1] != 0,
-                     .along = {x->shape.extent[axis], from[axis], to[axis]}, .k = sums ? 0 : n->ints[1],
+    *t = (mgpu_rows){.type = TYPE[x->dtype],
+                     .half = half_of(operand->dtype),
+                     .backwards = sums && n->ints[1] != 0,
+                     .along = {x->shape.extent[axis], from[axis], to[axis]},
+                     .k = sums ? 0 : n->ints[1],
                      .operand_sample = operand->sharded ? tensor_pitch(operand) : 0,
                      .result_sample = n->sharded ? shape_count(&n->shape) : 0,
-                     .operand = 0, .values = -1, .places = -1, .workspace = sums ? -1 : 1 + count};
+                     .operand = 0,
+                     .values = -1,
+                     .places = -1,
+                     .workspace = sums ? -1 : 1 + count};
     count_rows(t, &x->shape, axis, from, to);
     plan->operand = operand;
     plan->results = count;
@@ -163,8 +169,10 @@ static void print_body(const Rows *plan, const char *name, Text *text)
              (long long)t->rows, (long long)t->operand_sample, (long long)t->result_sample, t->by_row ? "true" : "false");
     text_add(text, "    .operand = %d, .values = %d, .places = %d, .workspace = %d};\n", t->operand, t->values, t->places,
              t->workspace);
-    text_add(text, "static void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
-                   "    (void)step;\n    mgpu_%s(&%s_rows, argument, part);\n}\n", name, sums ? "cumsum" : "top_k", name);
+    text_add(text,
+             "static void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
+             "    (void)step;\n    mgpu_%s(&%s_rows, argument, part);\n}\n",
+             name, sums ? "cumsum" : "top_k", name);
 }
 
 void rows_print_comment(const Rows *plan, Text *text)
@@ -197,7 +205,10 @@ const mgpu_rows *rows_table(const Rows *plan) { return &plan->table; }
 
 bool rows_are_sums(const Rows *plan) { return plan->node->op == OP_CUMSUM; }
 
-int64_t rows_samples(const Rows *plan) { return plan->samples && plan->node->graph->model->batch > 0 ? plan->node->graph->model->batch : 1; }
+int64_t rows_samples(const Rows *plan)
+{
+    return plan->samples && plan->node->graph->model->batch > 0 ? plan->node->graph->model->batch : 1;
+}
 
 /* ---- identity */
 
@@ -206,8 +217,8 @@ static void add_axis(Sha256 *sha, const mgpu_row_axis *a) { IDENTITY_ADD(sha, a-
 void rows_identity(const Rows *plan, Sha256 *sha)
 {
     const mgpu_rows *t = &plan->table;
-    IDENTITY_ADD(sha, plan->node->op, t->type, t->half, t->backwards, t->k, t->axes, t->rows, t->operand_sample, t->result_sample, t->by_row,
-                 t->operand, t->values, t->places, t->workspace);
+    IDENTITY_ADD(sha, plan->node->op, t->type, t->half, t->backwards, t->k, t->axes, t->rows, t->operand_sample, t->result_sample,
+                 t->by_row, t->operand, t->values, t->places, t->workspace);
     add_axis(sha, &t->along);
     for (int i = 0; i < t->axes; i++)
         add_axis(sha, &t->axis[i]);

@@ -26,7 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FORGOTTEN_S = 3600 }; /* after this time, a file that was never renamed is taken for a leftover of a compiler that died */
+/* after this time, a file that was never renamed is taken for a leftover of a compiler that died */
+enum { FORGOTTEN_S = 3600 };
 enum { LOCK_TRIES = 100, LOCK_TRY_NS = 10000000 }; /* one second; others hold the lock while they list the folder */
 static const int64_t DEFAULT_LIMIT = 1 << 30;
 
@@ -59,7 +60,8 @@ static void refuse_what_others_write(Cache *c)
         return;
     c->trouble = format("the cache %s is not used: others may write there (%s)", c->folder, why);
     if (!said)
-        fprintf(stderr, "mgpuc: warning: %s; remove it, or name one that only you may write: MGPUC_CACHE=DIR\n", plain_text(c->trouble, false));
+        fprintf(stderr, "mgpuc: warning: %s; remove it, or name one that only you may write: MGPUC_CACHE=DIR\n",
+                plain_text(c->trouble, false));
     said = true;
     c->folder = NULL;
 }
@@ -213,8 +215,16 @@ void cache_store(Cache *c, const Digest *key, const char *path)
 
 /* ---- all objects */
 
-typedef struct CacheEntry { const char *path; int64_t bytes; struct timespec used; } CacheEntry;
-typedef struct Entries { CacheEntry *list; int count; int64_t bytes; } Entries;
+typedef struct CacheEntry {
+    const char *path;
+    int64_t bytes;
+    struct timespec used;
+} CacheEntry;
+typedef struct Entries {
+    CacheEntry *list;
+    int count;
+    int64_t bytes;
+} Entries;
 
 /* matches the names that path_of() and write_object() make */
 static bool is_object(const char *name)
@@ -223,10 +233,7 @@ static bool is_object(const char *name)
     return strlen(name) == length && strspn(name, "0123456789abcdef") == length;
 }
 
-static bool is_unfinished(const char *name)
-{
-    return strncmp(name, "new.", 4) == 0 && strlen(name) == strlen("new.XXXXXX");
-}
+static bool is_unfinished(const char *name) { return strncmp(name, "new.", 4) == 0 && strlen(name) == strlen("new.XXXXXX"); }
 
 static void list_folder(const char *folder, Entries *all)
 {

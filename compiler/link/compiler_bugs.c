@@ -7,10 +7,11 @@
 #include <string.h>
 
 typedef struct Mistake {
-    int first[2], last[2]; /* of GCC: major, minor; both ends of the range are affected */
+    int first[2], last[2];      /* of GCC: major, minor; both ends of the range are affected */
     const char *what, *avoided; /* compiler/link/tools.c passes those that are flags */
 } Mistake;
 #define NO_VECTORIZER "loops are printed as vectors, and no vectorizer is used"
+/* clang-format off */
 static const Mistake MISTAKES[] = {
     {{11, 1}, {11, 4}, "GCC PR 110381: in-order sums over permuted pairs add some of them twice", NO_VECTORIZER},
     {{12, 1}, {12, 3}, "GCC PR 110381: in-order sums over permuted pairs add some of them twice", NO_VECTORIZER},
@@ -22,6 +23,7 @@ static const Mistake MISTAKES[] = {
     {{12, 2}, {12, 2}, "with AVX-512, multiply-adds under conditions lose the product of some lanes", NO_VECTORIZER},
     {{12, 1}, {12, 5}, "with AVX-512, copies of constant arrays repeat their first elements", "-fno-tree-loop-distribute-patterns"},
 };
+/* clang-format on */
 
 /* Reads GCC's version number, which follows the last parentheses of the first line: "gcc (Debian 12.2.0-14) 12.2.0". clang prints
  * no parentheses there. */
@@ -51,6 +53,7 @@ Arguments known_mistakes(const char *output)
     Arguments all = {0};
     for (int i = 0; gcc_version(output, version) && i < COUNT(MISTAKES); i++)
         if (is_between(version, MISTAKES[i].first, MISTAKES[i].last))
-            add_argument(&all, format("GCC %d.%d: %s; avoided: %s", version[0], version[1], MISTAKES[i].what, MISTAKES[i].avoided));
+            add_argument(&all,
+                         format("GCC %d.%d: %s; avoided: %s", version[0], version[1], MISTAKES[i].what, MISTAKES[i].avoided));
     return all;
 }

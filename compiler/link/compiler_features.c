@@ -196,7 +196,8 @@ static const NeededFeature NEEDS[] = {
 
 static bool links(const Compiler *c, const char *home, const char *folder)
 {
-    Question q = ask_about(folder, "int mgpu_main(const void *, int, char **);\nint main(int c, char **v) { return mgpu_main(0, c, v); }\n");
+    Question q = ask_about(
+        folder, "int mgpu_main(const void *, int, char **);\nint main(int c, char **v) { return mgpu_main(0, c, v); }\n");
     Arguments object = {0}, compile = compile_command(c, &c->table_flags, q.text, q.object);
     const char *program = format("%s/asked", folder);
     temporary_add(program);

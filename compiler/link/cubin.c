@@ -11,7 +11,10 @@
 
 enum { VALUE_FORMAT = 4, REGISTERS = 0x2f, FRAME = 0x11 };
 
-typedef struct Elf { const char *bytes; Elf64_Ehdr head; } Elf;
+typedef struct Elf {
+    const char *bytes;
+    Elf64_Ehdr head;
+} Elf;
 
 static Elf64_Shdr section(const Elf *e, int number)
 {

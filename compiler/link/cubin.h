@@ -6,6 +6,8 @@
 #include <stddef.h>
 
 /* shared_bytes: static shared memory only; local_bytes includes spilled registers */
-typedef struct CubinFunction { int registers, shared_bytes, local_bytes; } CubinFunction;
+typedef struct CubinFunction {
+    int registers, shared_bytes, local_bytes;
+} CubinFunction;
 bool cubin_function(const char *bytes, size_t length, const char *name, CubinFunction *); /* false: there is no such function */
 #endif

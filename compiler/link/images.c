@@ -12,14 +12,24 @@
 #include <unistd.h>
 
 /* What one run of a compiler makes. NVRTC makes PTX on its way to a cubin. */
-typedef struct CompiledImage { const char *arch, *path; Digest key; } CompiledImage;
-typedef struct ImageJob { const TranslationUnit *unit; const char *text; CompiledImage image, ptx; /* path NULL: not wanted */ } ImageJob;
+typedef struct CompiledImage {
+    const char *arch, *path;
+    Digest key;
+} CompiledImage;
+typedef struct ImageJob {
+    const TranslationUnit *unit;
+    const char *text;
+    CompiledImage image, ptx; /* path NULL: not wanted */
+} ImageJob;
 
 static bool is_checked(const char *arch) { return strcmp(arch, "vgpu-check") == 0; }
 static bool is_virtual(const char *arch) { return strcmp(arch, "vgpu") == 0 || is_checked(arch); }
 
 /* An architecture, and that of the PTX that goes with it. cubin false: only PTX is made. */
-typedef struct Arch { const char *name, *ptx; bool cubin; } Arch;
+typedef struct Arch {
+    const char *name, *ptx;
+    bool cubin;
+} Arch;
 
 /* Reads a list of architectures: "sm_80,sm_90" -> sm_80, and sm_90 with compute_90. PTX for sm_90a would run on no other GPU, so
  * compute_90 is then added on its own. A list that names a compute_NN gets the PTX it names and no other. */
@@ -61,11 +71,28 @@ static const char *compiled_for(const TranslationUnit *unit, const char *arch)
 }
 
 /* docs/vgpu.md explains them */
-static const char *const VIRTUAL_FLAGS[] = {"-x", "c++", "-std=c++17", "-O1", "-march=native", "-DMGPU_VGPU", "-fPIC", "-shared", "-fvisibility=hidden",
-    "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errno",
-    "-ffp-contract=fast", "-fexpensive-optimizations", /* as NVRTC does; gcc contracts nothing at -O1 without the second */
-    "-ffunction-sections", "-Wl,--emit-relocs"}; /* so that the virtual GPU can count static shared memory */
-static const char *const CHECKED_FLAGS[] = {"-g1", "-fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero", "-nostdlib"};
+static const char *const VIRTUAL_FLAGS[] = {
+    "-x",
+    "c++",
+    "-std=c++17",
+    "-O1",
+    "-march=native",
+    "-DMGPU_VGPU",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-threadsafe-statics",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-fno-math-errno",
+    "-ffp-contract=fast",
+    "-fexpensive-optimizations", /* as NVRTC does; gcc contracts nothing at -O1 without the second */
+    "-ffunction-sections",
+    "-Wl,--emit-relocs"}; /* so that the virtual GPU can count static shared memory */
+static const char *const CHECKED_FLAGS[] = {"-g1", "-fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero",
+                                            "-nostdlib"};
 
 /* Hashes all that images depend on besides sources and architectures. */
 static Digest identity(const Compiler *virtual, const char *home)
@@ -108,14 +135,16 @@ static Arguments command_of(const ImageJob *j, const Compiler *virtual, const ch
         add_arguments(&a, &virtual->kernel_flags);
         for (int i = 0; i < COUNT(CHECKED_FLAGS) && is_checked(arch); i++)
             add_argument(&a, CHECKED_FLAGS[i]);
-        for (int i = virtual->programs; i < virtual->words.count; i++) /* after our flags, so that CXX="c++ -O0" has an effect */
+        /* after our flags, so that CXX="c++ -O0" has an effect */
+        for (int i = virtual->programs; i < virtual->words.count; i++)
             add_argument(&a, virtual->words.list[i]);
         const char *rest[] = {virtual->include, j->text, "-o", j->image.path, "-lm", "-lc"};
         for (int i = 0; i < COUNT(rest); i++)
             add_argument(&a, rest[i]);
         return a;
     }
-    const char *words[] = {"/proc/self/exe", "--nvrtc", j->text, arch, home, j->image.path ? j->image.path : "-", j->ptx.path ? j->ptx.path : "-"};
+    const char *words[] = {
+        "/proc/self/exe", "--nvrtc", j->text, arch, home, j->image.path ? j->image.path : "-", j->ptx.path ? j->ptx.path : "-"};
     for (int i = 0; i < COUNT(words); i++)
         add_argument(&a, words[i]);
     return a;
@@ -127,10 +156,15 @@ static int longest_first(const void *a, const void *b)
     return x->unit->cost != y->unit->cost ? (x->unit->cost < y->unit->cost ? 1 : -1) : strcmp(x->text, y->text);
 }
 
-typedef struct ImageWork { Cache *cache; const char *folder; Images images; } ImageWork;
+typedef struct ImageWork {
+    Cache *cache;
+    const char *folder;
+    Images images;
+} ImageWork;
 
 /* true: the cache has it */
-static bool fetch(ImageWork *w, const TranslationUnit *unit, int number, const char *arch, const Digest *identity, CompiledImage *image)
+static bool fetch(ImageWork *w, const TranslationUnit *unit, int number, const char *arch, const Digest *identity,
+                  CompiledImage *image)
 {
     const char *own = compiled_for(unit, arch);
     *image = (CompiledImage){own, format("%s/%d.%s", w->folder, number, arch), key_of(unit, own, identity)};
@@ -164,7 +198,10 @@ void check_images(const Program *p)
 static Compiler virtual_compiler(const char *cxx, const char *arch, const char *home, const char *folder, Cache *cache)
 {
     if (access(format("%s/mgpu_vgpu.h", home), R_OK) != 0)
-        fail(3, "--arch %s: the virtual GPU comes with the sources of mgpuc and is not installed; build them, and run that mgpuc (docs/vgpu.md)", arch);
+        fail(
+            3,
+            "--arch %s: the virtual GPU comes with the sources of mgpuc and is not installed; build them, and run that mgpuc (docs/vgpu.md)",
+            arch);
     Compiler compiler = find_compiler(cxx, true, home);
     ask_programs(&compiler, cache, folder);
     ask_flags(&compiler, cache, folder);
@@ -241,7 +278,9 @@ const char *make_image(const char *text, const char *arch)
     if (virtual)
         compiler = virtual_compiler(getenv("CXX"), arch, home, folder, &cache);
     Digest who = identity(virtual ? &compiler : NULL, home);
-    ImageJob j = {.unit = &unit, .text = format("%s/text.cu", folder), .image = {arch, format("%s/image", folder), key_of(&unit, arch, &who)}};
+    ImageJob j = {.unit = &unit,
+                  .text = format("%s/text.cu", folder),
+                  .image = {arch, format("%s/image", folder), key_of(&unit, arch, &who)}};
     temporary_add(j.text);
     temporary_add(j.image.path);
     if (!cache_fetch(&cache, &j.image.key, j.image.path)) {
@@ -260,7 +299,9 @@ void images_text(const Images *images, Text *t)
     text_add(t, "#include \"mgpu.h\"\n");
     for (int i = 0; i < images->files.count; i++)
         text_add(t, "__asm__(%s);\nextern const uint8_t mgpu_image_%d[];\n", /* an assembler string, with the escapes of C */
-                 c_string(format(".section .rodata\n.balign 64\nmgpu_image_%d:\n.incbin %s\n.byte 0\n.text\n", i, c_string(images->files.list[i]))), i);
+                 c_string(format(".section .rodata\n.balign 64\nmgpu_image_%d:\n.incbin %s\n.byte 0\n.text\n", i,
+                                 c_string(images->files.list[i]))),
+                 i);
     text_add(t, "const mgpu_image mgpu_images[] = {\n");
     for (int i = 0; i < images->files.count; i++) {
         struct stat s;
@@ -285,8 +326,8 @@ void images_print(const Program *p, const Images *images, Text *t)
             if (!cubin_function(bytes, length, functions[k].name, &f))
                 continue;
             const Place *user = users_place(functions[k].at);
-            text_add(t, "%s %s registers %d shared %d + %d local %d threads %d", images->archs.list[i], functions[k].name, f.registers, f.shared_bytes,
-                     functions[k].shared_bytes, f.local_bytes, functions[k].threads);
+            text_add(t, "%s %s registers %d shared %d + %d local %d threads %d", images->archs.list[i], functions[k].name,
+                     f.registers, f.shared_bytes, functions[k].shared_bytes, f.local_bytes, functions[k].threads);
             if (user && user->source)
                 text_add(t, "  ; %s:%d", user->source->file, user->line);
             text_add(t, "\n");

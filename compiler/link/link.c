@@ -51,15 +51,16 @@ void write_text(const char *path, const Text *t)
 
 struct Build {
     Program *program;
-    const char *home, *folder;  /* home: of the runtime library; folder: for temporary files */
-    bool whole;                 /* builds the program; false: --emit stops before */
+    const char *home, *folder; /* home: of the runtime library; folder: for temporary files */
+    bool whole;                /* builds the program; false: --emit stops before */
     Cache cache;
-    Compiler compiler;          /* only set if `whole` */
-    Arguments mpicc;            /* for --mpi; else empty */
-    CompilerTest *test;         /* is made before the compiler's first use */
-    TranslationUnit *units; int count;
+    Compiler compiler;  /* only set if `whole` */
+    Arguments mpicc;    /* for --mpi; else empty */
+    CompilerTest *test; /* is made before the compiler's first use */
+    TranslationUnit *units;
+    int count;
     Images images;
-    struct Job *jobs;           /* one for each unit */
+    struct Job *jobs; /* one for each unit */
 };
 
 typedef struct Job { /* a translation unit and its object */
@@ -76,7 +77,10 @@ static int longest_first(const void *a, const void *b)
     return x->unit < y->unit ? -1 : x->unit > y->unit;
 }
 
-static const Arguments *flags_of(const Compiler *c, const TranslationUnit *p) { return p->kernels ? &c->kernel_flags : &c->table_flags; }
+static const Arguments *flags_of(const Compiler *c, const TranslationUnit *p)
+{
+    return p->kernels ? &c->kernel_flags : &c->table_flags;
+}
 
 static Digest key_of(const Compiler *c, const TranslationUnit *p)
 {
@@ -142,7 +146,10 @@ static void write_requested(const char *option, const char *path, const Text *t)
     if (was)
         fclose(was);
     if (!empty && !strstr(line, " by mgpuc ") && strncmp(line, "mgpu-schedule ", 14) != 0)
-        fail(1, "%s writes %s, and a file of that name is there that mgpuc has not written; name another program with -o, or rename the file", option, path);
+        fail(
+            1,
+            "%s writes %s, and a file of that name is there that mgpuc has not written; name another program with -o, or rename the file",
+            option, path);
     write_file(path, text_of(t), t->length);
 }
 
@@ -247,7 +254,8 @@ const char *build_images(Build *b)
     TranslationUnit unit = {.uncached = true};
     images_text(&b->images, &unit.text);
     APPEND(b->units, b->count, unit);
-    return format("%d images of kernels for GPUs; %d of them from the cache", b->images.files.count, b->images.files.count - b->images.compiled);
+    return format("%d images of kernels for GPUs; %d of them from the cache", b->images.files.count,
+                  b->images.files.count - b->images.compiled);
 }
 
 void build_print_images(const Build *b, Text *t) { images_print(b->program, &b->images, t); }
@@ -272,8 +280,8 @@ static int make_objects(Build *b)
     }
     int failed = run_tools(commands, missing, cores_available());
     if (failed >= 0)
-        fail(3, "'%s' failed on %s (its message is above)%s", b->compiler.words.list[0], todo[failed].unit->kernels ? "the kernels" : "the tables",
-             what_is_missing(&b->compiler, b->home, b->folder));
+        fail(3, "'%s' failed on %s (its message is above)%s", b->compiler.words.list[0],
+             todo[failed].unit->kernels ? "the kernels" : "the tables", what_is_missing(&b->compiler, b->home, b->folder));
     for (int i = 0; i < missing; i++)
         if (!todo[i].unit->uncached)
             cache_store(&b->cache, &todo[i].key, todo[i].object);
@@ -285,12 +293,14 @@ const char *build_objects(Build *b)
     find_tools(b);
     b->jobs = NEW_ARRAY(Job, b->count);
     for (int i = 0; i < b->count; i++)
-        b->jobs[i] = (Job){.unit = &b->units[i], .text = format("%s/%d.c", b->folder, i), .object = format("%s/%d.o", b->folder, i),
+        b->jobs[i] = (Job){.unit = &b->units[i],
+                           .text = format("%s/%d.c", b->folder, i),
+                           .object = format("%s/%d.o", b->folder, i),
                            .key = key_of(&b->compiler, &b->units[i])};
     int compiled = make_objects(b);
     Text said = {0};
-    text_add(&said, "%d translation units by the C compiler, %d at a time; %d from the cache%s%s", compiled, cores_available(), b->count - compiled,
-             b->cache.folder ? " in " : "", b->cache.folder ? b->cache.folder : "");
+    text_add(&said, "%d translation units by the C compiler, %d at a time; %d from the cache%s%s", compiled, cores_available(),
+             b->count - compiled, b->cache.folder ? " in " : "", b->cache.folder ? b->cache.folder : "");
     if (b->compiler.refused)
         text_add(&said, "\nwithout %s, which it does not take or warns of", b->compiler.refused);
     for (int i = 0; i < b->compiler.mistakes.count; i++)
@@ -334,7 +344,8 @@ const char *build_link(Build *b)
     if (b->program->options->shared)
         link_shared(b, &command);
     if (run_tools(&command, 1, 1) >= 0)
-        fail(3, "'%s' failed on linking (its message is above)%s", command.list[0], what_is_missing(&b->compiler, b->home, b->folder));
+        fail(3, "'%s' failed on linking (its message is above)%s", command.list[0],
+             what_is_missing(&b->compiler, b->home, b->folder));
     if (in_place)
         copy_program(fresh, output);
     else if (rename(fresh, output))

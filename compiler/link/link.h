@@ -12,11 +12,11 @@ typedef struct Build Build;
 struct Compiler;
 typedef bool CompilerTest(const struct Compiler *, const char *folder);
 Build *build_begin(Program *, CompilerTest *);
-const char *build_texts(Build *);     /* makes the translation units; with options->keep, also writes their sources */
-const char *build_images(Build *);    /* compiles kernels for GPUs */
-const char *build_objects(Build *);   /* runs the C compiler, or takes objects from the cache */
-const char *build_link(Build *);      /* writes the output */
-void check_library_name(const char *output); /* exit 2 if it is no name for a library of --shared */
+const char *build_texts(Build *);               /* makes the translation units; with options->keep, also writes their sources */
+const char *build_images(Build *);              /* compiles kernels for GPUs */
+const char *build_objects(Build *);             /* runs the C compiler, or takes objects from the cache */
+const char *build_link(Build *);                /* writes the output */
+void check_library_name(const char *output);    /* exit 2 if it is no name for a library of --shared */
 void build_print_images(const Build *, Text *); /* prints what the compiled GPU kernels use (--emit images) */
-double now_ms(void); /* of a monotonic clock */
+double now_ms(void);                            /* of a monotonic clock */
 #endif

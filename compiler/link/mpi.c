@@ -9,8 +9,10 @@
 
 static const char *missing(const char *word)
 {
-    return format("no MPI: '%s' cannot be run. Install one (Debian: apt-get install libopenmpi-dev openmpi-bin), or name the mpicc of yours: "
-                  "MPICC=/opt/mpi/bin/mpicc mgpuc --mpi ...; without --mpi no MPI is needed", word);
+    return format(
+        "no MPI: '%s' cannot be run. Install one (Debian: apt-get install libopenmpi-dev openmpi-bin), or name the mpicc of yours: "
+        "MPICC=/opt/mpi/bin/mpicc mgpuc --mpi ...; without --mpi no MPI is needed",
+        word);
 }
 
 Arguments find_mpi(void)
@@ -24,7 +26,8 @@ Arguments find_mpi(void)
     if (status < 0)
         fail(3, "%s", missing(words.list[0]));
     if (status)
-        fail(3, "'%s --version' failed; MPICC names another mpicc; it says: %.*s", words.list[0], (int)strcspn(text_of(&output), "\n"), text_of(&output));
+        fail(3, "'%s --version' failed; MPICC names another mpicc; it says: %.*s", words.list[0],
+             (int)strcspn(text_of(&output), "\n"), text_of(&output));
     return words;
 }
 

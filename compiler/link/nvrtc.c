@@ -15,7 +15,8 @@
 typedef struct Nvrtc {
     const char *(*error)(int);
     int (*version)(int *major, int *minor);
-    int (*create)(void **program, const char *text, const char *name, int headers, const char *const *header, const char *const *include);
+    int (*create)(void **program, const char *text, const char *name, int headers, const char *const *header,
+                  const char *const *include);
     int (*compile)(void *program, int options, const char *const *option);
     int (*log_size)(void *program, size_t *);
     int (*log)(void *program, char *);
@@ -26,6 +27,7 @@ typedef struct Nvrtc {
     int (*arch_count)(int *);
     int (*archs)(int *); /* [arch_count]: 80 for sm_80 */
 } Nvrtc;
+/* clang-format off */
 static const struct { const char *name; size_t at; bool optional; } FUNCTIONS[] = {
     {"nvrtcGetErrorString", offsetof(Nvrtc, error), false},      {"nvrtcVersion", offsetof(Nvrtc, version), false},
     {"nvrtcCreateProgram", offsetof(Nvrtc, create), false},      {"nvrtcCompileProgram", offsetof(Nvrtc, compile), false},
@@ -35,6 +37,7 @@ static const struct { const char *name; size_t at; bool optional; } FUNCTIONS[] 
     /* from CUDA 11.2 */
     {"nvrtcGetNumSupportedArchs", offsetof(Nvrtc, arch_count), true}, {"nvrtcGetSupportedArchs", offsetof(Nvrtc, archs), true},
 };
+/* clang-format on */
 static Nvrtc open_nvrtc(void)
 {
     Nvrtc n;
@@ -87,7 +90,10 @@ void nvrtc_check(const char *arch)
             text_add(&text, "%ssm_%d", text.length ? ", " : "", archs[i]);
     }
     if (!known)
-        fail(2, "--arch %s: %s knows %s; newer GPUs run kernels for the last one, too; another NVRTC may know more: MGPU_NVRTC=FILE mgpuc ...", arch, nvrtc_name(), text_of(&text));
+        fail(
+            2,
+            "--arch %s: %s knows %s; newer GPUs run kernels for the last one, too; another NVRTC may know more: MGPU_NVRTC=FILE mgpuc ...",
+            arch, nvrtc_name(), text_of(&text));
 }
 
 static const char *log_of(const Nvrtc *n, void *program)
@@ -134,7 +140,8 @@ int command_nvrtc(int argc, char **argv)
     if (!status)
         status = n.compile(program, COUNT(options), options);
     if (status)
-        fail(3, "%s does not compile the kernels for %s: %s\n%s", nvrtc_name(), arch, n.error(status), program ? log_of(&n, program) : "");
+        fail(3, "%s does not compile the kernels for %s: %s\n%s", nvrtc_name(), arch, n.error(status),
+             program ? log_of(&n, program) : "");
     const char *log = log_of(&n, program);
     fprintf(stderr, "%s%s", log, *log && log[strlen(log) - 1] != '\n' ? "\n" : "");
     write_image(&n, program, arch, false, argv[3]);

@@ -68,18 +68,15 @@ static void emit_model(const Model *m, Text *t, Text *members)
 }
 
 /* Returns the name that other sources know a plan's tables by. */
-static const char *plan_name(const Plan *plan)
-{
-    return format("%s%d", plan->kind, plan->devices);
-}
+static const char *plan_name(const Plan *plan) { return format("%s%d", plan->kind, plan->devices); }
 
 void emit_plan(const Program *p, const Plan *plan, Text *t)
 {
     const uint64_t *image = schedule_pack(plan->schedule);
     char digits[65];
     text_add(t, "\n%s\nconst uint64_t %s_image[] = {",
-             c_comment("---- the schedule of %s, %d device%s: %s... (./%s schedule prints it)", plan->kind, plan->devices, plan->devices == 1 ? "" : "s",
-                       mgpu_image_digest(image, 8, digits), p->model->name),
+             c_comment("---- the schedule of %s, %d device%s: %s... (./%s schedule prints it)", plan->kind, plan->devices,
+                       plan->devices == 1 ? "" : "s", mgpu_image_digest(image, 8, digits), p->model->name),
              plan_name(plan));
     for (int64_t i = 0; i < mgpu_image_words(image); i++)
         text_add(t, "%s0x%llx,", i % 6 ? " " : "\n    ", (unsigned long long)image[i]);
@@ -111,8 +108,8 @@ static void emit_exports(const Program *p, Text *t)
         text_add(t, "static const mgpu_exported exported[] = {\n");
     for (int i = 0; i < p->export_count; i++) {
         const ExportText *e = &p->exports[i];
-        text_add(t, "    {%s, export_%s, %zu, %zu, export_%s_variables, %d, ", c_string(e->kind), e->kind, e->packed_bytes, e->bytes, e->kind,
-                 e->variable_count);
+        text_add(t, "    {%s, export_%s, %zu, %zu, export_%s_variables, %d, ", c_string(e->kind), e->kind, e->packed_bytes,
+                 e->bytes, e->kind, e->variable_count);
         if (e->refused)
             text_add(t, "%s", c_string(e->refused));
         else
@@ -158,19 +155,19 @@ void emit_main(const Program *p, Text *t)
         const Plan *plan = &p->plans[i];
         const char *name = plan_name(plan);
         const Prediction *x = &plan->predicted;
-        text_add(t, "    {.kind = %s, .devices = %d, .micro = %lld, .always_partial = %s, .image = %s_image", c_string(plan->kind), plan->devices,
-                 (long long)plan->micro, plan->always_partial ? "true" : "false", name);
+        text_add(t, "    {.kind = %s, .devices = %d, .micro = %lld, .always_partial = %s, .image = %s_image",
+                 c_string(plan->kind), plan->devices, (long long)plan->micro, plan->always_partial ? "true" : "false", name);
         if (p->target->own_memory)
             text_add(t, ", .rooms = %s_rooms", name);
         if (x->step_us > 0)
-            text_add(t, ", .predicted = {%s, %s, %s, %.1f, %.1f, %.1f}", c_string(x->machine), c_string(x->bound), c_string(x->from),
-                     x->step_us, x->computing_us, x->transfer_us);
+            text_add(t, ", .predicted = {%s, %s, %s, %.1f, %.1f, %.1f}", c_string(x->machine), c_string(x->bound),
+                     c_string(x->from), x->step_us, x->computing_us, x->transfer_us);
         text_add(t, "},\n");
     }
     text_add(t, "};\n\n%sstatic const mgpu_program program = {\n",
              p->options->mpi ? "extern struct mgpu_processes *mgpu_mpi_processes(void);\n\n" : "");
-    text_add(t, "    .interface = MGPU_INTERFACE,\n    %s.command = %s,\n    .precision = %s,\n    .parameters = %lld,\n", text_of(&members),
-             c_string(p->options->command_line), c_string(dtype_name(m->precision)), (long long)parameters);
+    text_add(t, "    .interface = MGPU_INTERFACE,\n    %s.command = %s,\n    .precision = %s,\n    .parameters = %lld,\n",
+             text_of(&members), c_string(p->options->command_line), c_string(dtype_name(m->precision)), (long long)parameters);
     const Policy *policy = policy_of(p->options);
     if (!policy_is_auto(policy))
         text_add(t, "    .policy = %s,\n", c_string(policy->name));
@@ -189,8 +186,7 @@ void emit_main(const Program *p, Text *t)
         text_add(t, "    .kernel_digests = kernel_digests,\n");
     if (m->outline_count && !p->options->shared)
         text_add(t, "    .families = &mgpu_family_exports,\n");
-    text_add(t, "    .plans = plans,\n    .plan_count = %d,\n    .default_plan = %d,\n", p->plan_count,
-             default_plan(p));
+    text_add(t, "    .plans = plans,\n    .plan_count = %d,\n    .default_plan = %d,\n", p->plan_count, default_plan(p));
     if (p->gpus)
         text_add(t, "    .gpus = %s,\n", c_string(p->gpus));
     if (p->library_folders)

@@ -26,10 +26,7 @@ static const char *c_whole(int64_t v)
                             : format("%lld", (long long)v);
 }
 
-static const char *c_number(double v)
-{
-    return isnan(v) ? "MGPU_NAN" : format("%.17g", v);
-}
+static const char *c_number(double v) { return isnan(v) ? "MGPU_NAN" : format("%.17g", v); }
 
 const char *c_tensor(const char *name, Dtype dtype, const Shape *s)
 {
@@ -81,32 +78,23 @@ static const char *name_of(const mgpu_record *r, const void *base)
     return "";
 }
 
-static const char *c_or_null(int64_t v)
-{
-    return v ? c_whole(v) : NULL;
-}
+static const char *c_or_null(int64_t v) { return v ? c_whole(v) : NULL; }
 
 /* NULL: it is zero or empty */
 static const char *c_value(const mgpu_record *r, const mgpu_field *f, const void *base)
 {
     switch (f->kind) {
-    case MGPU_FIELD_WHOLE:
-        return c_or_null(MGPU_MEMBER_OF(int64_t, base, f->at));
+    case MGPU_FIELD_WHOLE: return c_or_null(MGPU_MEMBER_OF(int64_t, base, f->at));
     case MGPU_FIELD_INT:
-    case INDEX:
-        return c_or_null(mgpu_small_member(f, base));
+    case INDEX: return c_or_null(mgpu_small_member(f, base));
     case MGPU_FIELD_NUMBER:
         return MGPU_MEMBER_OF(double, base, f->at) == 0 ? NULL : c_number(MGPU_MEMBER_OF(double, base, f->at));
-    case MGPU_FIELD_FLAG:
-        return MGPU_MEMBER_OF(bool, base, f->at) ? "true" : NULL;
-    case MGPU_FIELD_TEXT:
-        return MGPU_MEMBER_OF(char *, base, f->at) ? c_string(MGPU_MEMBER_OF(char *, base, f->at)) : NULL;
+    case MGPU_FIELD_FLAG: return MGPU_MEMBER_OF(bool, base, f->at) ? "true" : NULL;
+    case MGPU_FIELD_TEXT: return MGPU_MEMBER_OF(char *, base, f->at) ? c_string(MGPU_MEMBER_OF(char *, base, f->at)) : NULL;
     case MGPU_FIELD_CHOICE:
         return mgpu_small_member(f, base) ? c_constant(f->c_words, f->names[mgpu_small_member(f, base)]) : NULL;
-    case TYPE:
-        return c_tensor(name_of(r, base), MGPU_MEMBER_OF(Dtype, base, f->at), &MGPU_MEMBER_OF(Shape, base, f->more));
-    case SHAPE_OF:
-        return c_tensor("", F32, &MGPU_MEMBER_OF(Shape, base, f->at));
+    case TYPE: return c_tensor(name_of(r, base), MGPU_MEMBER_OF(Dtype, base, f->at), &MGPU_MEMBER_OF(Shape, base, f->more));
+    case SHAPE_OF: return c_tensor("", F32, &MGPU_MEMBER_OF(Shape, base, f->at));
     case QUANTITY: {
         Quantity q = MGPU_MEMBER_OF(Quantity, base, f->at);
         return q.unit == UNIT_NONE ? NULL : format("{%s, %s}", c_number(q.amount), c_constant("MGPU_UNIT_", UNIT_NAME[q.unit]));
@@ -127,10 +115,8 @@ static const char *c_value(const mgpu_record *r, const mgpu_field *f, const void
         int rank = MGPU_MEMBER_OF(Shape, base, f->more).rank;
         return rank > 1 ? c_ints((const int *)((const char *)base + f->at), rank) : NULL;
     }
-    case PLACE_OF:
-        return c_or_null(model_line(MGPU_MEMBER_OF(Place *, base, f->at)));
-    default:
-        return NULL;
+    case PLACE_OF: return c_or_null(model_line(MGPU_MEMBER_OF(Place *, base, f->at)));
+    default: return NULL;
     }
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 /* %s stands for the prefix */
+/* clang-format off */
 static const struct Function { const char *result, *name, *parameters, *arguments, *says[4]; } FUNCTIONS[] = {
     {"%s *", "open", "const char *weights, int threads", "&program, weights, threads",
      {"Loads a file or folder of weights. threads: that compute, the caller's among them; 0: as many as there are cores.",
@@ -28,6 +29,7 @@ static const struct Function { const char *result, *name, *parameters, *argument
       "call it at the same time; calls of one model are computed one after the other."}},
     {"void ", "close", "%s *model", "model", {"NULL: nothing happens. No other call of the model may be under way."}},
 };
+/* clang-format on */
 
 static const char *file_name(const char *path)
 {
@@ -73,7 +75,10 @@ void emit_functions(const Program *p, Text *t)
 }
 
 /* "input 0: image, u8[28, 28]" for inputs that predictions read, and "output 0: ..." */
-typedef struct Lines { const char **list; int count; } Lines;
+typedef struct Lines {
+    const char **list;
+    int count;
+} Lines;
 
 static bool is_read(const Program *p, int input)
 {
@@ -116,7 +121,8 @@ const char *shared_header(const Program *p)
     const char *prefix = shared_prefix(p->options->output);
     Lines lines = first_lines(p, prefix);
     Text t = {0};
-    text_add(&t, "%s\n#ifndef MGPUC_%s_H\n#define MGPUC_%s_H\n\n#include <stdint.h>\n\n", c_comment_lines(lines.list, lines.count), prefix, prefix);
+    text_add(&t, "%s\n#ifndef MGPUC_%s_H\n#define MGPUC_%s_H\n\n#include <stdint.h>\n\n",
+             c_comment_lines(lines.list, lines.count), prefix, prefix);
     text_add(&t, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     text_add(&t, "typedef struct %s %s; /* a model that is open, with its weights and threads */\n", prefix, prefix);
     text_add(&t,
@@ -141,7 +147,8 @@ const char *shared_package(const Program *p)
     Text t = {0};
     const char *output = p->options->output;
     text_add(&t, "# made by mgpuc of the model\nlibdir=${pcfiledir}\nincludedir=${pcfiledir}\n\n");
-    text_add(&t, "Name: %s\nDescription: predictions of a network, compiled by mgpuc\nVersion: %s\n", shared_prefix(output), MGPU_VERSION);
+    text_add(&t, "Name: %s\nDescription: predictions of a network, compiled by mgpuc\nVersion: %s\n", shared_prefix(output),
+             MGPU_VERSION);
     text_add(&t, "Cflags: -I${includedir}\nLibs: -L${libdir} -l:%s\n", file_name(output));
     return text_take(&t);
 }

@@ -31,7 +31,11 @@ enum {
 static const char PREFIX[] = "mgpuc-", LOCK[] = "lock", OURS[] = "intermediate files of mgpuc\n";
 enum { TRIES = 200, TRY_NS = 10000000 }; /* a compiler has 2 s to end */
 
-typedef struct Temporary { struct Temporary *next; atomic_bool kept; char path[]; } Temporary;
+typedef struct Temporary {
+    struct Temporary *next;
+    atomic_bool kept;
+    char path[];
+} Temporary;
 static _Atomic(Temporary *) temporaries;
 static _Atomic pid_t tools[MOST_TOOLS];
 
@@ -220,8 +224,13 @@ static bool is_nobodys(int folder, const char *name, pid_t maker)
 void remove_old_outputs(const char *output, bool shared)
 {
     const char *slash = strrchr(output, '/'), *p = slash ? slash + 1 : output;
-    const char *const files[] = {p, format("%s.c", p), format("%s.kernels.c", p), format("%s.kernels.cu", p), format("%s.sched", p),
-                                 shared ? path_of_shared(p, ".h") : p, shared ? path_of_shared(p, ".pc") : p};
+    const char *const files[] = {p,
+                                 format("%s.c", p),
+                                 format("%s.kernels.c", p),
+                                 format("%s.kernels.cu", p),
+                                 format("%s.sched", p),
+                                 shared ? path_of_shared(p, ".h") : p,
+                                 shared ? path_of_shared(p, ".pc") : p};
     DIR *d = opendir(!slash ? "." : slash == output ? "/" : copy_text(output, (size_t)(slash - output)));
     for (struct dirent *e; d && (e = readdir(d));)
         for (int i = 0; i < COUNT(files); i++) {

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 static const char *const NVRTC[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
-static const char *const CUBLASLT[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL}, *const CUDNN[] = {"libcudnn.so.9", NULL}, *const NCCL[] = {"libnccl.so.2", NULL};
+static const char *const CUBLASLT[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL}, *const CUDNN[] = {"libcudnn.so.9", NULL},
+                         *const NCCL[] = {"libnccl.so.2", NULL};
 
 /* Returns "A/nvidia/cu13/lib:A/nvidia/nccl/lib", or "". Python is asked once. Modules in the current folder, which python3 -c
  * would prefer, are never run. */
@@ -22,7 +23,9 @@ static const char *python_folders(void)
     static const char *answer;
     if (answer)
         return answer;
-    FILE *f = popen("python3 -c 'import sys; sys.path = [p for p in sys.path if p[:1] == \"/\"]; import glob, nvidia; print(*(d for p in nvidia.__path__ for d in sorted(glob.glob(p + \"/*/lib\"))), sep=\":\", end=\"\")' 2>&1", "r");
+    FILE *f = popen(
+        "python3 -c 'import sys; sys.path = [p for p in sys.path if p[:1] == \"/\"]; import glob, nvidia; print(*(d for p in nvidia.__path__ for d in sorted(glob.glob(p + \"/*/lib\"))), sep=\":\", end=\"\")' 2>&1",
+        "r");
     char text[8192];
     size_t length = f ? fread(text, 1, sizeof text, f) : 0;
     bool good = f && pclose(f) == 0 && length < sizeof text;
@@ -32,7 +35,11 @@ static const char *python_folders(void)
 static const char *path_of(const char *folder, const char *name) { return *folder ? format("%s/%s", folder, name) : name; }
 
 /* ---- NVRTC */
-typedef struct FoundLibrary { void *library; const char *path; int version; /* 13000 is 13.0 */ } FoundLibrary;
+typedef struct FoundLibrary {
+    void *library;
+    const char *path;
+    int version; /* 13000 is 13.0 */
+} FoundLibrary;
 
 static FoundLibrary open_nvrtc(const char *path)
 {
@@ -82,9 +89,11 @@ void *toolkit_nvrtc(void)
     }
     f = f.library ? f : newer;
     if (!f.library)
-        fail(3, "kernels for GPUs need NVRTC, and libnvrtc.so.13 (or .12) was not found in CUDA_HOME, in /usr/local/cuda or among the wheels of VIRTUAL_ENV, "
-                "CONDA_PREFIX or python3. Install it (python3 -m pip install nvidia-cuda-nvrtc; Debian with NVIDIA's repository: apt-get install "
-                "cuda-nvrtc-13-0), or name it: MGPU_NVRTC=/opt/cuda/lib64/libnvrtc.so.13 mgpuc ...");
+        fail(
+            3,
+            "kernels for GPUs need NVRTC, and libnvrtc.so.13 (or .12) was not found in CUDA_HOME, in /usr/local/cuda or among the wheels of VIRTUAL_ENV, "
+            "CONDA_PREFIX or python3. Install it (python3 -m pip install nvidia-cuda-nvrtc; Debian with NVIDIA's repository: apt-get install "
+            "cuda-nvrtc-13-0), or name it: MGPU_NVRTC=/opt/cuda/lib64/libnvrtc.so.13 mgpuc ...");
     setenv("MGPU_NVRTC", f.path, 1); /* for the processes that compile */
     return f.library;
 }
@@ -93,9 +102,11 @@ void toolkit_compare(int version)
 {
     int driver = mgpu_cuda_driver_version();
     if (too_new(version, driver))
-        fprintf(stderr, "mgpuc: warning: NVRTC %d.%d is newer than the driver here, which is of CUDA %d.%d and will not load these kernels; install a "
-                "driver of CUDA %d.0 or newer, or an NVRTC of CUDA %d: python3 -m pip install nvidia-cuda-nvrtc-cu%d\n", version / 1000,
-                version / 10 % 100, driver / 1000, driver / 10 % 100, version / 1000, driver / 1000, driver / 1000);
+        fprintf(
+            stderr,
+            "mgpuc: warning: NVRTC %d.%d is newer than the driver here, which is of CUDA %d.%d and will not load these kernels; install a "
+            "driver of CUDA %d.0 or newer, or an NVRTC of CUDA %d: python3 -m pip install nvidia-cuda-nvrtc-cu%d\n",
+            version / 1000, version / 10 % 100, driver / 1000, driver / 10 % 100, version / 1000, driver / 1000, driver / 1000);
 }
 
 /* ---- libraries that programs open */

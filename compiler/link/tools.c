@@ -158,7 +158,9 @@ Arguments words_of(const char *cc, const char *otherwise)
     return a;
 }
 
-typedef struct Language { const char *name, *packages, *variable, *example, *zig; } Language;
+typedef struct Language {
+    const char *name, *packages, *variable, *example, *zig;
+} Language;
 static const Language C = {"C", "gcc libc6-dev zlib1g-dev", "CC", "clang", "cc"}, CXX = {"C++", "g++", "CXX", "clang++", "c++"};
 
 static const char *version_of(const Arguments *words, const Language *l)
@@ -176,8 +178,8 @@ static const char *version_of(const Arguments *words, const Language *l)
              "and %s=\"python3 -m ziglang %s\"), or name yours: %s=%s mgpuc ...",
              l->name, words->list[0], l->packages, l->variable, l->zig, l->variable, l->example);
     if (status)
-        fail(3, "'%s --version' failed; CC and CXX name the compilers; it says: %.*s", words->list[0], (int)strcspn(text_of(&said), "\n"),
-             text_of(&said));
+        fail(3, "'%s --version' failed; CC and CXX name the compilers; it says: %.*s", words->list[0],
+             (int)strcspn(text_of(&said), "\n"), text_of(&said));
     return text_take(&said);
 }
 
@@ -194,7 +196,7 @@ static bool add_program(Sha256 *h, const char *word)
         struct stat s;
         if (stat(file, &s) == 0 && S_ISREG(s.st_mode) && access(file, X_OK) == 0 && realpath(file, real)) {
             mgpu_sha256_add_text(h, format("%s %s %lld %lld.%09ld", file, real, (long long)s.st_size, (long long)s.st_mtim.tv_sec,
-                                      s.st_mtim.tv_nsec));
+                                           s.st_mtim.tv_nsec));
             return true;
         }
         at += length;
@@ -249,11 +251,19 @@ static const char *const KERNEL_FLAGS[] = {"-O2", "-DMGPU_KERNELS", "-fwrapv"};
  * AVX-512 lays arrays into the red zone at odd multiples of 8 bytes and stores to them as if they were aligned to 16.
  * -mprefer-vector-width=512: for clang, which halves vectors without it. Without PRE and a second scheduling gcc is faster,
  * and kernels are as fast. */
-static const char *const TUNING_FLAGS[] = {"-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
+static const char *const TUNING_FLAGS[] = {"-march=native",
+                                           "-ffp-contract=off",
+                                           "-fno-math-errno",
+                                           "-fno-trapping-math",
 #ifdef __x86_64__
-                                           "-mprefer-vector-width=512", "-mno-red-zone",
+                                           "-mprefer-vector-width=512",
+                                           "-mno-red-zone",
 #endif
-                                           "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns", "-fno-tree-pre", "-fno-schedule-insns2"};
+                                           "-fno-tree-vectorize",
+                                           "-fno-tree-slp-vectorize",
+                                           "-fno-tree-loop-distribute-patterns",
+                                           "-fno-tree-pre",
+                                           "-fno-schedule-insns2"};
 /* those that a compiler of CUDA C for the virtual GPU is told, if it takes them (compiler/link/images.c has the others): there
  * gcc 12 copies arrays of constants by vector constants that repeat a prefix (compiler/link/compiler_bugs.c), unless it does by 128
  * bits. GCC 16 warns of the second flag, and goes without it. */

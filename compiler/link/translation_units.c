@@ -18,17 +18,19 @@
 #include <string.h>
 
 enum {
-    LEAST_UNIT = 16 << 10, MOST_UNIT = 32 << 10, /* bytes of text; starting the C compiler costs as much as 2 KiB of it */
-    UNITS = 16,                                  /* how many a program that is neither small nor large has */
-    LARGE_UNIT = 64 << 10, QUICK_UNIT = 512 << 10, /* for virtual GPUs, whose headers take long; without optimisation */
-    FAMILY_BYTES = 300,                          /* what any kernel costs, in bytes of text */
-    TABLE_UNIT = 512 << 10 /* of tables, which compile at 15 MB/s: this takes as long as the C compiler needs to start */
+    LEAST_UNIT = 16 << 10,
+    MOST_UNIT = 32 << 10, /* bytes of text; starting the C compiler costs as much as 2 KiB of it */
+    UNITS = 16,           /* how many a program that is neither small nor large has */
+    LARGE_UNIT = 64 << 10,
+    QUICK_UNIT = 512 << 10, /* for virtual GPUs, whose headers take long; without optimisation */
+    FAMILY_BYTES = 300,     /* what any kernel costs, in bytes of text */
+    TABLE_UNIT = 512 << 10  /* of tables, which compile at 15 MB/s: this takes as long as the C compiler needs to start */
 };
 
 typedef struct Family {
     const Kernel **kernels;
     int count;
-    size_t bytes;       /* of its text, plus FAMILY_BYTES for each kernel */
+    size_t bytes; /* of its text, plus FAMILY_BYTES for each kernel */
     Digest digest;
     const Target *target;
     const char *prefix; /* a kernel's name is prefix + place in the family */
@@ -117,7 +119,8 @@ static Family *find_families(const Program *p, int *count, int *family_of)
         const Kernel *first = families[i].kernels[0];
         const char *words = p->target->words ? p->target->words(first) : NULL;
         char digits[65];
-        families[i].prefix = format("k_%s%s_", words ? words : title_words(first->title), mgpu_digest_text(&families[i].digest, 8, digits));
+        families[i].prefix =
+            format("k_%s%s_", words ? words : title_words(first->title), mgpu_digest_text(&families[i].digest, 8, digits));
         free(text.data);
     }
     return families;
@@ -159,7 +162,8 @@ static void add_kernel_unit(const Target *target, const UnitNeeds *needs, Text t
 
 /* Makes the units of the families with, or of those without, code for warpgroups: their images for sm_90a are compiled separately
  * from PTX. */
-static void kernel_units(const Family *families, int family_count, bool warpgroups, size_t size, TranslationUnit **units, int *count)
+static void kernel_units(const Family *families, int family_count, bool warpgroups, size_t size, TranslationUnit **units,
+                         int *count)
 {
     const Target *target = NULL;
     UnitNeeds needs = {.warpgroups = warpgroups};
@@ -237,7 +241,8 @@ void make_units(const Program *p, TranslationUnit **units, int *count)
     emit_main(p, &text);
     end_table_unit(&text, units, count);
     if (!p->target->images)
-        kernel_units(families, family_count, false, is_quick(p->options->cc) ? QUICK_UNIT : size_of_units(families, family_count), units, count);
+        kernel_units(families, family_count, false, is_quick(p->options->cc) ? QUICK_UNIT : size_of_units(families, family_count),
+                     units, count);
 }
 
 static bool gathers(const Program *p)
@@ -291,7 +296,8 @@ GpuFunction *gpu_functions(const Program *p, int *count)
         map_set(&known, name, &known);
         p->target->launches(p->kernels[i], launch);
         for (int k = 0; k < 2; k++) {
-            GpuFunction own = {k ? format("%s_finish", name) : name, p->kernels[i]->at, launch[k].threads, launch[k].shared_bytes};
+            GpuFunction own = {k ? format("%s_finish", name) : name, p->kernels[i]->at, launch[k].threads,
+                               launch[k].shared_bytes};
             if (launch[k].function)
                 APPEND(functions, *count, own);
         }

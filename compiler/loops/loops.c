@@ -155,10 +155,10 @@ const Term *loop_from(const Lowering *p, int axis) { return bound(p, axis, "row"
 const Term *loop_to(const Lowering *p, int axis)
 {
     const Axis *a = &p->nest->exprs->axis[axis];
-    const Term *all = a->kind == AXIS_GROUPS              ? groups_of(a)
+    const Term *all = a->kind == AXIS_GROUPS       ? groups_of(a)
                       : p->finish && p->nest->fold ? term_whole(p->nest->fold)
-                      : a->samples                        ? times(a->extent, term_word("n"))
-                                                          : term_whole(a->extent);
+                      : a->samples                 ? times(a->extent, term_word("n"))
+                                                   : term_whole(a->extent);
     return bound(p, axis, "row_end", p->end, all);
 }
 
@@ -231,7 +231,8 @@ static void skip_others(Lowering *p, int depth)
     if (!row || !p->owned_part || depth_of(p, row) != depth)
         return;
     const Term *at = term_of(p, row), *before = term_binary(LEVEL_LESS, at, "<", term_member(p->owned_part, "row"));
-    code_if(&p->to, term_binary(LEVEL_OR, before, "||", term_binary(LEVEL_LESS, at, ">=", term_member(p->owned_part, "row_end"))));
+    code_if(&p->to,
+            term_binary(LEVEL_OR, before, "||", term_binary(LEVEL_LESS, at, ">=", term_member(p->owned_part, "row_end"))));
     code_do(&p->to, term_word("continue"));
     code_bare(&p->to);
 }

@@ -17,7 +17,8 @@ static bool is_rounded(const Expr *v)
 const Term *unrounded_value(const Lowering *p, const Expr *v)
 {
     const Term *value = term_of(p, v);
-    return is_rounded(v) && value->kind == TERM_CALL ? term_of(p, v->in[0]) : value; /* else it has a name, or its row an element */
+    /* else it has a name, or its row an element */
+    return is_rounded(v) && value->kind == TERM_CALL ? term_of(p, v->in[0]) : value;
 }
 
 /* the value as the tensor holds it; element: what is there */

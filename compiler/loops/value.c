@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const C_TYPE[DTYPES] = {"bool", "uint8_t", "int8_t", "uint16_t", "int16_t", "uint32_t",
-                                    "int32_t", "int64_t", "float", "float", "float", "double"};
+const char *const C_TYPE[DTYPES] = {"bool",    "uint8_t", "int8_t", "uint16_t", "int16_t", "uint32_t",
+                                    "int32_t", "int64_t", "float",  "float",    "float",   "double"};
 
 const char *type_of(const Lowering *p, const Expr *e)
 {
@@ -17,10 +17,7 @@ const char *type_of(const Lowering *p, const Expr *e)
 }
 
 /* gcc makes no vectors of bools that it loads */
-const char *element_type(Dtype t)
-{
-    return t == BF16 ? "mgpu_bf16" : t == F16 ? "mgpu_f16" : t == BOOL ? "uint8_t" : C_TYPE[t];
-}
+const char *element_type(Dtype t) { return t == BF16 ? "mgpu_bf16" : t == F16 ? "mgpu_f16" : t == BOOL ? "uint8_t" : C_TYPE[t]; }
 
 /* ---- names */
 
@@ -259,7 +256,9 @@ static bool is_call(const char *meaning)
 /* the meaning of ops.def with the operands in place of a, b and c */
 static const Term *meaning_term(const Lowering *p, const Expr *e)
 {
-    static const struct { const char *sign; Level level;
+    static const struct {
+        const char *sign;
+        Level level;
     } OPERATOR[] = {{"+", LEVEL_SUM},   {"-", LEVEL_SUM},    {"*", LEVEL_PRODUCT}, {"/", LEVEL_PRODUCT}, {"<", LEVEL_LESS},
                     {"<=", LEVEL_LESS}, {"==", LEVEL_EQUAL}, {"&&", LEVEL_AND},    {"||", LEVEL_OR}};
     const char *meaning = OP_INFO[e->op].meaning;
@@ -395,43 +394,27 @@ const Term *value_term(Lowering *p, const Expr *e)
 {
     const Term *place[2];
     switch (e->kind) {
-    case X_SUM:
-        return sum_term(p, e);
-    case X_AXIS:
-        return p->axis_name[e->constant];
-    case X_FIRST:
-        return term_word(has_some(p) ? "begin" : "0");
-    case X_COUNT:
-        return samples_term(p, e);
+    case X_SUM: return sum_term(p, e);
+    case X_AXIS: return p->axis_name[e->constant];
+    case X_FIRST: return term_word(has_some(p) ? "begin" : "0");
+    case X_COUNT: return samples_term(p, e);
     case X_DIV:
-    case X_MOD:
-        return term_binary(LEVEL_PRODUCT, term_of(p, e->in[0]), e->kind == X_DIV ? "/" : "%", divisor_term(e->constant));
-    case X_INDEX_OF:
-        return term_cast("int64_t", term_of(p, e->in[0]));
-    case X_SAFE:
-        return term_choice(term_of(p, e->in[1]), term_of(p, e->in[0]), count_term(e->constant));
-    case X_RANGE:
-        return range_term(p, e);
-    case X_AND:
-        return term_binary(LEVEL_AND, term_of(p, e->in[0]), "&&", term_of(p, e->in[1]));
-    case X_VALID:
-        return less(term_of(p, e->in[0]), term_word("step->valid"));
-    case X_NUMBER:
-        return number_term(e->number, e->dtype);
-    case X_VALUE_OF:
-        return term_cast(C_TYPE[e->dtype], term_of(p, e->in[0]));
+    case X_MOD: return term_binary(LEVEL_PRODUCT, term_of(p, e->in[0]), e->kind == X_DIV ? "/" : "%", divisor_term(e->constant));
+    case X_INDEX_OF: return term_cast("int64_t", term_of(p, e->in[0]));
+    case X_SAFE: return term_choice(term_of(p, e->in[1]), term_of(p, e->in[0]), count_term(e->constant));
+    case X_RANGE: return range_term(p, e);
+    case X_AND: return term_binary(LEVEL_AND, term_of(p, e->in[0]), "&&", term_of(p, e->in[1]));
+    case X_VALID: return less(term_of(p, e->in[0]), term_word("step->valid"));
+    case X_NUMBER: return number_term(e->number, e->dtype);
+    case X_VALUE_OF: return term_cast(C_TYPE[e->dtype], term_of(p, e->in[0]));
     case X_LOAD:
-    case X_TABLE:
-        return load_term(p, e);
-    case X_RESULT:
-        return p->result[e->constant];
-    case X_RUN:
-        return run_term(e);
+    case X_TABLE: return load_term(p, e);
+    case X_RESULT: return p->result[e->constant];
+    case X_RUN: return run_term(e);
     case X_RANDOM:
         random_place(p, e, place);
         return CALL(e->dtype == F64 ? "mgpu_rand" : "mgpu_randf", random_key(p, e), term_of(p, e->in[0]), place[0], place[1]);
-    case X_OP:
-        return op_term(p, e);
+    case X_OP: return op_term(p, e);
     }
     die("an expression of kind %d", (int)e->kind);
 }

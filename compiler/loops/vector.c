@@ -16,25 +16,13 @@ static const char *const TYPE_NAME[] = {
 
 /* ---- types */
 
-const Term *element_pointer(const Term *element)
-{
-    return term_add(element->in[0], element->in[1]);
-}
+const Term *element_pointer(const Term *element) { return term_add(element->in[0], element->in[1]); }
 
-static const char *memory_name(Dtype t)
-{
-    return t == BOOL ? "b8" : dtype_name(t);
-}
+static const char *memory_name(Dtype t) { return t == BOOL ? "b8" : dtype_name(t); }
 
-static int vector_axis(const Lowering *p)
-{
-    return p->vector - 1;
-}
+static int vector_axis(const Lowering *p) { return p->vector - 1; }
 
-bool varies(const Lowering *p, const Expr *e)
-{
-    return p->vector && changes_with(e, vector_axis(p));
-}
+bool varies(const Lowering *p, const Expr *e) { return p->vector && changes_with(e, vector_axis(p)); }
 
 static LaneType type_along(const Expr *e, int axis)
 {
@@ -47,10 +35,7 @@ const char *vector_word(const Lowering *p, const char *name, LaneType type)
 }
 
 /* of another name than that of a lane type */
-static const char *plain_word(const Lowering *p, const char *name)
-{
-    return format("mgpu_%s_%s", name, p->wide ? "w" : "n");
-}
+static const char *plain_word(const Lowering *p, const char *name) { return format("mgpu_%s_%s", name, p->wide ? "w" : "n"); }
 
 const char *vector_type(const Lowering *p, const Expr *e)
 {
@@ -61,10 +46,7 @@ const char *vector_type(const Lowering *p, const Expr *e)
 
 /* ---- operands */
 
-static const Term *broadcast(const Lowering *p, LaneType type, const Term *x)
-{
-    return CALL(vector_word(p, "all", type), x);
-}
+static const Term *broadcast(const Lowering *p, LaneType type, const Term *x) { return CALL(vector_word(p, "all", type), x); }
 
 static const Term *whole_index(Lowering *p, const Expr *e);
 
@@ -123,10 +105,7 @@ static const Term *whole_index(Lowering *p, const Expr *e)
 
 /* ---- memory */
 
-static const Term *first_lanes(const Lowering *p)
-{
-    return CALL(plain_word(p, "first"), p->lanes);
-}
+static const Term *first_lanes(const Lowering *p) { return CALL(plain_word(p, "first"), p->lanes); }
 
 const Term *vector_of_array(Lowering *p, Dtype t, const Term *pointer)
 {
@@ -259,10 +238,7 @@ static const Term *convert(Lowering *p, const Term *x, Dtype from, Dtype to)
 
 /* ---- multiply-adds: of vectors, or of numbers that do not change along the open loop */
 
-static const Term *part_of(Lowering *p, const Expr *e, bool vector)
-{
-    return vector ? operand(p, e) : term_of(p, e);
-}
+static const Term *part_of(Lowering *p, const Expr *e, bool vector) { return vector ? operand(p, e) : term_of(p, e); }
 
 /* a product that nothing else needs */
 static bool is_open_product(const Lowering *p, const Expr *e)
@@ -317,27 +293,18 @@ static const Term *op_vector(Lowering *p, const Expr *e)
     const Term *sum;
     switch (e->op) {
     case OP_ADD:
-    case OP_SUB:
-        sum = multiply_add(p, e);
-        return sum ? sum : infix(p, e, LEVEL_SUM, e->op == OP_ADD ? "+" : "-");
-    case OP_MUL:
-        return infix(p, e, LEVEL_PRODUCT, "*");
+    case OP_SUB: sum = multiply_add(p, e); return sum ? sum : infix(p, e, LEVEL_SUM, e->op == OP_ADD ? "+" : "-");
+    case OP_MUL: return infix(p, e, LEVEL_PRODUCT, "*");
     case OP_DIV:
         return e->count > 1       ? infix(p, e, LEVEL_PRODUCT, "/")
                : type == LANE_F32 ? call_of(p, e, "inverse", type)
                                   : term_binary(LEVEL_PRODUCT, term_word("1.0"), "/", operand(p, e->in[0]));
-    case OP_EQ:
-        return call_of(p, e, "eq", of);
-    case OP_LT:
-        return call_of(p, e, "lt", of);
-    case OP_LE:
-        return call_of(p, e, "le", of);
-    case OP_AND:
-        return call_of(p, e, "and", LANE_NONE);
-    case OP_OR:
-        return call_of(p, e, "or", LANE_NONE);
-    case OP_NOT:
-        return call_of(p, e, "not", LANE_NONE);
+    case OP_EQ: return call_of(p, e, "eq", of);
+    case OP_LT: return call_of(p, e, "lt", of);
+    case OP_LE: return call_of(p, e, "le", of);
+    case OP_AND: return call_of(p, e, "and", LANE_NONE);
+    case OP_OR: return call_of(p, e, "or", LANE_NONE);
+    case OP_NOT: return call_of(p, e, "not", LANE_NONE);
     case OP_WHERE:
         if (!varies(p, e->in[0]))
             return term_choice(term_of(p, e->in[0]), operand(p, e->in[1]), operand(p, e->in[2]));
@@ -346,20 +313,13 @@ static const Term *op_vector(Lowering *p, const Expr *e)
         if (dtype_is_half(e->dtype) && e->in[0]->dtype == F32)
             return CALL(plain_word(p, format("round_%s", dtype_name(e->dtype))), operand(p, e->in[0]));
         return convert(p, operand(p, e->in[0]), e->in[0]->dtype, e->dtype);
-    case OP_MAX:
-        return call_of(p, e, "better", of);
-    case OP_WINDOW_MAX:
-        return call_of(p, e, "beats", of);
-    case OP_BIT_AND:
-        return term_binary(LEVEL_AND, operand(p, e->in[0]), "&", operand(p, e->in[1]));
-    case OP_BIT_OR:
-        return term_binary(LEVEL_AND, operand(p, e->in[0]), "|", operand(p, e->in[1]));
-    case OP_BIT_XOR:
-        return term_binary(LEVEL_AND, operand(p, e->in[0]), "^", operand(p, e->in[1]));
-    case OP_BIT_NOT:
-        return term_unary("~", operand(p, e->in[0]));
-    default:
-        return call_of(p, e, OP_INFO[e->op].name, of);
+    case OP_MAX: return call_of(p, e, "better", of);
+    case OP_WINDOW_MAX: return call_of(p, e, "beats", of);
+    case OP_BIT_AND: return term_binary(LEVEL_AND, operand(p, e->in[0]), "&", operand(p, e->in[1]));
+    case OP_BIT_OR: return term_binary(LEVEL_AND, operand(p, e->in[0]), "|", operand(p, e->in[1]));
+    case OP_BIT_XOR: return term_binary(LEVEL_AND, operand(p, e->in[0]), "^", operand(p, e->in[1]));
+    case OP_BIT_NOT: return term_unary("~", operand(p, e->in[0]));
+    default: return call_of(p, e, OP_INFO[e->op].name, of);
     }
 }
 
@@ -387,7 +347,8 @@ static const Term *result_value(Lowering *p, const Expr *e)
 static const Term *random_value(Lowering *p, const Expr *e)
 {
     const Term *place[2];
-    int64_t step = vector_step(e->in[0], vector_axis(p)), sample_step = is_random_by_sample(e) ? vector_step(e->in[1], vector_axis(p)) : 0;
+    int64_t step = vector_step(e->in[0], vector_axis(p)),
+            sample_step = is_random_by_sample(e) ? vector_step(e->in[1], vector_axis(p)) : 0;
     LaneType type = lane_type(e->dtype);
     random_place(p, e, place);
     if (step == 1 && !sample_step) /* they follow each other */
@@ -402,40 +363,31 @@ const Term *vector_value(Lowering *p, const Expr *e)
     if (expr_is_index(e) && vector_step(e, axis))
         return NULL; /* a scalar */
     switch (e->kind) {
-    case X_SUM:
-        return whole_index(p, e);
+    case X_SUM: return whole_index(p, e);
     case X_DIV:
     case X_MOD:
         return term_binary(LEVEL_PRODUCT, whole_index(p, e->in[0]), e->kind == X_DIV ? "/" : "%", term_whole(e->constant));
-    case X_INDEX_OF:
-        return convert(p, term_of(p, e->in[0]), e->in[0]->dtype, I32);
+    case X_INDEX_OF: return convert(p, term_of(p, e->in[0]), e->in[0]->dtype, I32);
     case X_SAFE:
         return CALL(vector_word(p, "select", LANE_I32), operand(p, e->in[1]), operand(p, e->in[0]),
                     broadcast(p, LANE_I32, term_whole(e->constant)));
-    case X_RANGE:
-        return range_value(p, e);
-    case X_AND:
-        return CALL(plain_word(p, "and"), operand(p, e->in[0]), operand(p, e->in[1]));
+    case X_RANGE: return range_value(p, e);
+    case X_AND: return CALL(plain_word(p, "and"), operand(p, e->in[0]), operand(p, e->in[1]));
     case X_VALID:
-        return CALL(plain_word(p, "range"), term_of(p, e->in[0]), term_whole(vector_step(e->in[0], axis)), term_word("INT64_MIN / 2"),
-                    term_word("step->valid"));
-    case X_VALUE_OF:
-        return convert(p, whole_index(p, e->in[0]), I32, e->dtype);
+        return CALL(plain_word(p, "range"), term_of(p, e->in[0]), term_whole(vector_step(e->in[0], axis)),
+                    term_word("INT64_MIN / 2"), term_word("step->valid"));
+    case X_VALUE_OF: return convert(p, whole_index(p, e->in[0]), I32, e->dtype);
     case X_LOAD:
-    case X_TABLE:
-        return load_value(p, e);
-    case X_RESULT:
-        return result_value(p, e);
-    case X_RANDOM:
-        return random_value(p, e);
+    case X_TABLE: return load_value(p, e);
+    case X_RESULT: return result_value(p, e);
+    case X_RANDOM: return random_value(p, e);
     case X_OP: {
         const Term *value = op_vector(p, e);
         bool narrow =
             !dtype_is_float(e->dtype) && e->dtype != BOOL && dtype_bytes(e->dtype) < 4 && e->op != OP_CAST && e->op != OP_WHERE;
         return narrow ? CALL(plain_word(p, format("wrap_%s", dtype_name(e->dtype))), value) : value;
     }
-    default:
-        die("an expression of kind %d in a vector loop", (int)e->kind);
+    default: die("an expression of kind %d in a vector loop", (int)e->kind);
     }
 }
 

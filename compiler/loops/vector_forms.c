@@ -19,21 +19,12 @@ LaneType lane_type(Dtype t)
     return TYPE[t];
 }
 
-Dtype held_type(Dtype t)
-{
-    return dtype_is_half(t) ? F32 : t;
-}
-LaneType accumulator_type(const Reduction *r)
-{
-    return lane_type(reduction_type(r));
-}
+Dtype held_type(Dtype t) { return dtype_is_half(t) ? F32 : t; }
+LaneType accumulator_type(const Reduction *r) { return lane_type(reduction_type(r)); }
 
 /* ---- indices */
 
-bool changes_with(const Expr *e, int axis)
-{
-    return e->axes >> axis & 1;
-}
+bool changes_with(const Expr *e, int axis) { return e->axes >> axis & 1; }
 
 /* an index that moves in equal steps along the axis: the step; 0: it does not */
 int64_t vector_step(const Expr *e, int axis)
@@ -66,10 +57,7 @@ static bool lanes_fit(const Expr *sum, int axis)
     return most <= INT32_MAX;
 }
 
-bool is_floating_lane(LaneType t)
-{
-    return t == LANE_F32 || t == LANE_F64;
-}
+bool is_floating_lane(LaneType t) { return t == LANE_F32 || t == LANE_F64; }
 
 /* conversions of casts; those of 32 bits without a sign, and to 64 bits from floats, are left out */
 static bool converts(Dtype from, Dtype to)
@@ -93,25 +81,17 @@ static bool index_works(const Expr *e, int axis)
     if (step)
         return llabs(step) < LONGEST_STEP;
     switch (e->kind) {
-    case X_SUM:
-        return lanes_fit(e, axis);
+    case X_SUM: return lanes_fit(e, axis);
     case X_DIV:
-    case X_MOD:
-        return fits(e->in[0]) && e->constant <= INT32_MAX;
-    case X_INDEX_OF:
-        return true;
-    case X_SAFE:
-        return fits(e->in[0]) && e->constant <= INT32_MAX;
-    default:
-        return false;
+    case X_MOD: return fits(e->in[0]) && e->constant <= INT32_MAX;
+    case X_INDEX_OF: return true;
+    case X_SAFE: return fits(e->in[0]) && e->constant <= INT32_MAX;
+    default: return false;
     }
 }
 
 /* a sum that is needed in one vector */
-static bool whole_index_works(const Expr *e, int axis)
-{
-    return fits(e) && index_works(e, axis);
-}
+static bool whole_index_works(const Expr *e, int axis) { return fits(e) && index_works(e, axis); }
 
 static bool op_works(const Expr *e)
 {
@@ -123,34 +103,24 @@ static bool op_works(const Expr *e)
     case OP_ADD:
     case OP_SUB:
     case OP_MUL:
-    case OP_ABS:
-        return same && type == of && type != LANE_MASK && (e->op != OP_ABS || type != LANE_U32);
-    case OP_DIV:
-        return same && type == of && is_floating_lane(type);
+    case OP_ABS: return same && type == of && type != LANE_MASK && (e->op != OP_ABS || type != LANE_U32);
+    case OP_DIV: return same && type == of && is_floating_lane(type);
     case OP_MINIMUM:
     case OP_MAXIMUM:
-    case OP_MAX:
-        return same && type == of && type != LANE_MASK;
-    case OP_WINDOW_MAX:
-        return same && of != LANE_MASK;
-    case OP_EQ:
-        return same;
+    case OP_MAX: return same && type == of && type != LANE_MASK;
+    case OP_WINDOW_MAX: return same && of != LANE_MASK;
+    case OP_EQ: return same;
     case OP_LT:
-    case OP_LE:
-        return same && of != LANE_MASK;
+    case OP_LE: return same && of != LANE_MASK;
     case OP_AND:
     case OP_OR:
-    case OP_NOT:
-        return same && of == LANE_MASK;
-    case OP_WHERE:
-        return of == LANE_MASK && lane_type(e->in[1]->dtype) == type && lane_type(e->in[2]->dtype) == type;
-    case OP_CAST:
-        return converts(e->in[0]->dtype, e->dtype);
+    case OP_NOT: return same && of == LANE_MASK;
+    case OP_WHERE: return of == LANE_MASK && lane_type(e->in[1]->dtype) == type && lane_type(e->in[2]->dtype) == type;
+    case OP_CAST: return converts(e->in[0]->dtype, e->dtype);
     case OP_BIT_AND:
     case OP_BIT_OR:
     case OP_BIT_XOR:
-    case OP_BIT_NOT:
-        return same && type == of && type != LANE_MASK;
+    case OP_BIT_NOT: return same && type == of && type != LANE_MASK;
     case OP_FLOOR:
     case OP_SQRT:
     case OP_EXP:
@@ -159,28 +129,19 @@ static bool op_works(const Expr *e)
     case OP_LOG1P:
     case OP_LOGISTIC:
     case OP_TANH:
-    case OP_ERF:
-        return same && type == of && is_floating_lane(type);
+    case OP_ERF: return same && type == of && is_floating_lane(type);
     case OP_SIN:
     case OP_COS:
     case OP_POW:
-    case OP_ATAN2:
-        return same && type == of && is_floating_lane(type);
-    default:
-        return false;
+    case OP_ATAN2: return same && type == of && is_floating_lane(type);
+    default: return false;
     }
 }
 
 /* not at all, or in equal steps */
-static bool moves_evenly(const Expr *index, int axis)
-{
-    return !changes_with(index, axis) || vector_step(index, axis);
-}
+static bool moves_evenly(const Expr *index, int axis) { return !changes_with(index, axis) || vector_step(index, axis); }
 
-bool is_random_by_sample(const Expr *random)
-{
-    return !random->initial && random->other & 1;
-}
+bool is_random_by_sample(const Expr *random) { return !random->initial && random->other & 1; }
 
 bool has_random_row(const Lowering *p, const Expr *e, int axis)
 {
@@ -205,30 +166,21 @@ static bool works(const Lowering *p, const Expr *e, int axis)
         if (vector_step(e->in[0], axis))
             return index_works(e->in[0], axis);
         return whole_index_works(e->in[0], axis) && llabs(e->other) <= INT32_MAX && llabs(e->constant) <= INT32_MAX;
-    case X_VALID:
-        return vector_step(e->in[0], axis) != 0;
-    case X_AND:
-        return true;
-    case X_VALUE_OF:
-        return whole_index_works(e->in[0], axis) && lane_type(e->dtype) != LANE_MASK;
+    case X_VALID: return vector_step(e->in[0], axis) != 0;
+    case X_AND: return true;
+    case X_VALUE_OF: return whole_index_works(e->in[0], axis) && lane_type(e->dtype) != LANE_MASK;
     case X_LOAD:
-    case X_TABLE:
-        return index_works(e->in[0], axis);
-    case X_RESULT:
-        return true;
+    case X_TABLE: return index_works(e->in[0], axis);
+    case X_RESULT: return true;
     case X_RANDOM:
-        return has_random_row(p, e, axis) || (moves_evenly(e->in[0], axis) && (!is_random_by_sample(e) || moves_evenly(e->in[1], axis)));
-    case X_OP:
-        return op_works(e);
-    default:
-        return false;
+        return has_random_row(p, e, axis) ||
+               (moves_evenly(e->in[0], axis) && (!is_random_by_sample(e) || moves_evenly(e->in[1], axis)));
+    case X_OP: return op_works(e);
+    default: return false;
     }
 }
 
-static bool is_wide(LaneType t)
-{
-    return t == LANE_F64 || t == LANE_I64;
-}
+static bool is_wide(LaneType t) { return t == LANE_F64 || t == LANE_I64; }
 
 /* in an array of the kernel, from a loop before */
 bool is_in_array(const Lowering *p, const Expr *e)
@@ -236,10 +188,7 @@ bool is_in_array(const Lowering *p, const Expr *e)
     return p->term_of[e->id].term && p->term_of[e->id].term->kind == TERM_ELEMENT;
 }
 
-static bool computes_in_f64(Op op)
-{
-    return op == OP_SIN || op == OP_COS || op == OP_POW || op == OP_ATAN2;
-}
+static bool computes_in_f64(Op op) { return op == OP_SIN || op == OP_COS || op == OP_POW || op == OP_ATAN2; }
 
 /* One of a loop over the axis has a vector form: to neighbours, to elements equally far apart, or anywhere */
 static bool store_works(const Lowering *p, const Store *s, int axis)
@@ -254,10 +203,7 @@ static bool store_works(const Lowering *p, const Store *s, int axis)
 }
 
 /* of f32, in an array of f64 */
-bool adds_to_f64(const Reduction *r)
-{
-    return r->kind == REDUCE_SUM && r->in_double && lane_type(r->value->dtype) == LANE_F32;
-}
+bool adds_to_f64(const Reduction *r) { return r->kind == REDUCE_SUM && r->in_double && lane_type(r->value->dtype) == LANE_F32; }
 
 /* of a first maximum, which columns find in arrays */
 static bool place_works(const Reduction *r, int axis)

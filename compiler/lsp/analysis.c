@@ -25,10 +25,7 @@ void answer_error(int code, const char *message)
     _exit(0);
 }
 
-static void say_nothing(const Diagnostic *d)
-{
-    (void)d;
-}
+static void say_nothing(const Diagnostic *d) { (void)d; }
 
 static void put_documents_in_place(void)
 {
@@ -92,10 +89,7 @@ Analysis analyse(const Json *params)
 
 static Map values; /* place of a name -> descriptions of its distinct values */
 
-static const char *key_of(const Tree *t)
-{
-    return format("%s:%d:%d", t->source->file, t->line, t->column);
-}
+static const char *key_of(const Tree *t) { return format("%s:%d:%d", t->source->file, t->line, t->column); }
 
 static void add_value(const Tree *t, const char *value)
 {
@@ -127,7 +121,8 @@ static const char *first_model(const Tree *file)
 
 void know_values(const Analysis *a)
 {
-    Settings settings = {.report_value = add_value, .part = !has_model(a->tree), .model = first_model(a->tree), .silenced = ~(LintSet)0};
+    Settings settings = {
+        .report_value = add_value, .part = !has_model(a->tree), .model = first_model(a->tree), .silenced = ~(LintSet)0};
     Recovery r;
     if (setjmp(*recovery_begin(&r)) == 0) {
         elaborate(a->tree, &settings);
@@ -135,10 +130,7 @@ void know_values(const Analysis *a)
     }
 }
 
-const char *value_at(const Tree *name)
-{
-    return map_get(&values, key_of(name));
-}
+const char *value_at(const Tree *name) { return map_get(&values, key_of(name)); }
 
 /* ---- diagnostics: lines for server.c */
 

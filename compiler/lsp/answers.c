@@ -29,10 +29,7 @@ static Entries all_entries(const Files *files)
     return all;
 }
 
-static bool is_group(const Entry *e, const char *group)
-{
-    return strcmp(e->group, group) == 0;
-}
+static bool is_group(const Entry *e, const char *group) { return strcmp(e->group, group) == 0; }
 
 /* Settings of train match only names that are assigned in a train block, and nothing else matches these. */
 static bool may_be_meant(const Entry *e, const Tree *item, bool assigned)
@@ -42,10 +39,7 @@ static bool may_be_meant(const Entry *e, const Tree *item, bool assigned)
     return !(item && item->kind == TREE_TRAIN && assigned);
 }
 
-static const char *word_of(const Analysis *a)
-{
-    return a->token ? a->token->text : "";
-}
+static const char *word_of(const Analysis *a) { return a->token ? a->token->text : ""; }
 
 static void add_meaning(Text *t, const Analysis *a, const Meaning *m, const Entries *all)
 {

@@ -85,10 +85,7 @@ static bool is_in_text(const Analysis *a)
     return false;
 }
 
-static bool item_is(const CursorContext *c, const char *word)
-{
-    return c->item && strcmp(c->item->text, word) == 0;
-}
+static bool item_is(const CursorContext *c, const char *word) { return c->item && strcmp(c->item->text, word) == 0; }
 
 /* ---- parameters of a signature such as "dense(x, width, bias = true)" */
 
@@ -144,10 +141,7 @@ static Entries entries_of(const Analysis *a)
     return all;
 }
 
-static bool is_group(const Entry *e, const char *group)
-{
-    return strcmp(e->group, group) == 0;
-}
+static bool is_group(const Entry *e, const char *group) { return strcmp(e->group, group) == 0; }
 
 static void add_names(Items *items, const Analysis *a, const CursorContext *c, const Entries *all)
 {

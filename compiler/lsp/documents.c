@@ -49,7 +49,8 @@ void document_open(const char *uri, const char *text)
     const char *path = path_of_uri(uri), *real = real_path(path);
     size_t length = strlen(text);
     path = real ? real : path;
-    documents[document_count++] = (Document){copy_chars(uri, strlen(uri)), copy_chars(path, strlen(path)), copy_chars(text, length), length};
+    documents[document_count++] =
+        (Document){copy_chars(uri, strlen(uri)), copy_chars(path, strlen(path)), copy_chars(text, length), length};
 }
 
 void document_close(const char *uri)

@@ -76,6 +76,5 @@ typedef const char *Answer(const Json *params);
 Answer answer_hover, answer_definition, answer_references, answer_prepare_rename, answer_rename, answer_completion,
     answer_signature, answer_symbols, answer_format;
 
-int lsp_serve(
-    void (*check)(const char *path)); /* check(path) does what `mgpuc check` does and reports to diagnostics_to(). */
+int lsp_serve(void (*check)(const char *path)); /* check(path) does what `mgpuc check` does and reports to diagnostics_to(). */
 #endif

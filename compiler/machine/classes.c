@@ -10,18 +10,21 @@
 static bool same_rates(const Device *a, const Device *b)
 {
     for (int t = 0; t < DTYPES; t++)
-        if (a->plain[t].value != b->plain[t].value || a->matrix[t].value != b->matrix[t].value || a->large[t].value != b->large[t].value)
+        if (a->plain[t].value != b->plain[t].value || a->matrix[t].value != b->matrix[t].value ||
+            a->large[t].value != b->large[t].value)
             return false;
-    return a->bandwidth.value == b->bandwidth.value && a->launch_us.value == b->launch_us.value && a->event_us.value == b->event_us.value &&
-           a->memory.value == b->memory.value && a->units.value == b->units.value && a->capability == b->capability;
+    return a->bandwidth.value == b->bandwidth.value && a->launch_us.value == b->launch_us.value &&
+           a->event_us.value == b->event_us.value && a->memory.value == b->memory.value && a->units.value == b->units.value &&
+           a->capability == b->capability;
 }
 
 /* Returns true if link `a` of GPU x and link `b` of GPU y are equally fast and lead to one end, which is not a GPU. */
 static bool same_link(const Machine *m, int x, const Link *a, int y, const Link *b)
 {
     int out = a->end[1] == x;
-    return out == (b->end[1] == y) && a->end[!out] == b->end[!out] && a->end[!out] >= m->device_count && a->rate[0].value == b->rate[0].value &&
-           a->rate[1].value == b->rate[1].value && a->latency_us.value == b->latency_us.value;
+    return out == (b->end[1] == y) && a->end[!out] == b->end[!out] && a->end[!out] >= m->device_count &&
+           a->rate[0].value == b->rate[0].value && a->rate[1].value == b->rate[1].value &&
+           a->latency_us.value == b->latency_us.value;
 }
 
 static bool alike(const Machine *m, const Classes *c, int x, int y)
@@ -53,13 +56,21 @@ static bool find_classes(const Machine *m, Classes *c)
     return true;
 }
 
-static int kind_of(const Machine *m, const Classes *c, int end) { return end < m->device_count ? c->of[end] : c->count + end - m->device_count; }
-static int first_of(const Machine *m, const Classes *c, int kind) { return kind < c->count ? c->first[kind] : kind - c->count + m->device_count; }
+static int kind_of(const Machine *m, const Classes *c, int end)
+{
+    return end < m->device_count ? c->of[end] : c->count + end - m->device_count;
+}
+static int first_of(const Machine *m, const Classes *c, int kind)
+{
+    return kind < c->count ? c->first[kind] : kind - c->count + m->device_count;
+}
 
 const Classes *machine_classes(const Machine *m)
 {
     Classes *c = NEW(Classes);
-    *c = (Classes){.of = NEW_ARRAY(int, m->device_count), .own = NEW_ARRAY(int *, m->device_count), .own_count = NEW_ARRAY(int, m->device_count)};
+    *c = (Classes){.of = NEW_ARRAY(int, m->device_count),
+                   .own = NEW_ARRAY(int *, m->device_count),
+                   .own_count = NEW_ARRAY(int, m->device_count)};
     for (int i = 0; i < m->link_count; i++)
         for (int e = 0; e < 2; e++) {
             int d = m->links[i].end[e];
@@ -122,6 +133,7 @@ bool machine_alike(const Machine *m, int a, int b)
         return true;
     Route x, y;
     int host = machine_host(m);
-    return same_rates(&m->devices[a], &m->devices[b]) && machine_route(m, host, a, &x) == machine_route(m, host, b, &y) && x.rate == y.rate &&
-           x.latency_us == y.latency_us && machine_route(m, a, host, &x) == machine_route(m, b, host, &y) && x.rate == y.rate;
+    return same_rates(&m->devices[a], &m->devices[b]) && machine_route(m, host, a, &x) == machine_route(m, host, b, &y) &&
+           x.rate == y.rate && x.latency_us == y.latency_us && machine_route(m, a, host, &x) == machine_route(m, b, host, &y) &&
+           x.rate == y.rate;
 }

@@ -25,13 +25,15 @@ double cost_copy_share(void) { return SHARE[METHOD_COPY]; }
 double ring_share(void) { return SHARE[METHOD_RING]; }
 
 /* methods that run in rounds; AUTO: others */
-static const int ROUNDS[METHODS] = {[METHOD_COPY_RING] = MGPU_IMPLEMENTATION_RING, [METHOD_COPY_TREE] = MGPU_IMPLEMENTATION_TREE, [METHOD_DEVICE] = MGPU_IMPLEMENTATION_DEVICE};
+static const int ROUNDS[METHODS] = {[METHOD_COPY_RING] = MGPU_IMPLEMENTATION_RING,
+                                    [METHOD_COPY_TREE] = MGPU_IMPLEMENTATION_TREE,
+                                    [METHOD_DEVICE] = MGPU_IMPLEMENTATION_DEVICE};
 
 enum { MOST_RINGS = 8, MOST_SEARCHED = 16, MOST_TRIES = 20000 };
 
 typedef struct Ring {
     const Machine *machine;
-    double *left;           /* by link and direction */
+    double *left; /* by link and direction */
     double *load;
     int count, *order, tries;
     bool *used;
@@ -171,9 +173,14 @@ static double switch_rate(const Machine *m, int count, double *latency_us)
 }
 
 /* microseconds for B bytes: us + B x each */
-typedef struct CostLine { double us, each; } CostLine;
+typedef struct CostLine {
+    double us, each;
+} CostLine;
 
-static CostLine line_of(double of_none, double of_bytes, double bytes) { return (CostLine){of_none, (of_bytes - of_none) / bytes}; }
+static CostLine line_of(double of_none, double of_bytes, double bytes)
+{
+    return (CostLine){of_none, (of_bytes - of_none) / bytes};
+}
 
 static bool adds_up(Collect what) { return what == COLLECT_ALL_REDUCE || what == COLLECT_REDUCE_SCATTER; }
 
@@ -298,7 +305,8 @@ Members members_of(const Machine *m, Processor p, int nodes, int devices)
         return g;
     g.peer_access = have_peer_access(m, n);
     g.route_us = latency_between(m, n);
-    double *rates = NEW_ARRAY(double, 2 * m->link_count), *loads[2] = {NEW_ARRAY(double, 2 * m->link_count), NEW_ARRAY(double, 2 * m->link_count)};
+    double *rates = NEW_ARRAY(double, 2 * m->link_count),
+           *loads[2] = {NEW_ARRAY(double, 2 * m->link_count), NEW_ARRAY(double, 2 * m->link_count)};
     g.ring_load = rates;
     for (int what = 0; what < COLLECTS; what++)
         g.copy_load[what] = loads[what == COLLECT_BROADCAST];
@@ -312,7 +320,8 @@ Members members_of(const Machine *m, Processor p, int nodes, int devices)
     Transfer *all = NEW_ARRAY(Transfer, n * n);
     const double BYTES = 1e9;
     for (int what = 0; what < COLLECTS; what++) {
-        CostLine host = line_of(through_host_us(m, (Collect)what, 0, n, all), through_host_us(m, (Collect)what, BYTES, n, all), BYTES);
+        CostLine host =
+            line_of(through_host_us(m, (Collect)what, 0, n, all), through_host_us(m, (Collect)what, BYTES, n, all), BYTES);
         CostLine copy = line_of(by_copies_us(m, (Collect)what, 0, n, all), by_copies_us(m, (Collect)what, BYTES, n, all), BYTES);
         g.host_us[what] = host.us, g.host_each[what] = host.each;
         g.copy_us[what] = copy.us, g.copy_each[what] = copy.each;
@@ -371,7 +380,8 @@ Cost cost_on_host(const Machine *m, Collect what, Method method, double bytes, i
     int implementation = ROUNDS[method];
     bool rounds = implementation != MGPU_IMPLEMENTATION_AUTO;
     double touched = rounds ? 5.0 * (n - 1) : what == COLLECT_ALL_REDUCE ? 2.0 * n : n + 1;
-    double meeting = m->host.synchronize_us.value * (rounds ? 1 + mgpu_round_count(implementation, n) / 2.0 : 1), moving = touched * bytes / m->host.bandwidth.value * 1e6;
+    double meeting = m->host.synchronize_us.value * (rounds ? 1 + mgpu_round_count(implementation, n) / 2.0 : 1),
+           moving = touched * bytes / m->host.bandwidth.value * 1e6;
     double link = m->host.link.value > 0 ? host_bytes_sent(what, method, n) * bytes / m->host.link.value * 1e6 : 0;
     Cost c = {.us = meeting + (link > moving ? link : moving), .bound = link > moving ? BOUND_LINK : BOUND_MEMORY};
     c.bound = c.us < 2 * meeting ? BOUND_LATENCY : c.bound;
@@ -393,7 +403,8 @@ static Cost gathered_cost(const Members *g, Collect what, Method method, double 
     const Device *d = &g->machine->devices[0];
     double coded = gathered_bytes(g, what, bytes), touched = 2 * bytes + coded + coded / g->count;
     Cost c = cost_collective(g, COLLECT_ALL_GATHER, method, coded);
-    c.us += (host ? g->count * touched / g->machine->host.bandwidth.value : touched / d->bandwidth.value) * 1e6 + (host ? 0 : 2 * d->launch_us.value);
+    c.us += (host ? g->count * touched / g->machine->host.bandwidth.value : touched / d->bandwidth.value) * 1e6 +
+            (host ? 0 : 2 * d->launch_us.value);
     return c;
 }
 
@@ -483,7 +494,8 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
         return 0;
     Memory *own = memory_new(), *outer = memory_use(own);
     Transfer *all = NEW_ARRAY(Transfer, n);
-    double half = twice_for_all(what), ring = half * bytes * (method == METHOD_RING ? (g->count - 1.0) / g->count : 1), memory = 0;
+    double half = twice_for_all(what), ring = half * bytes * (method == METHOD_RING ? (g->count - 1.0) / g->count : 1),
+           memory = 0;
     switch (method) {
     case METHOD_RING:
     case METHOD_TREE:
@@ -523,16 +535,16 @@ double collective_bytes(const Members *g, Collect what, Method method, double by
     return memory;
 }
 
-static const unsigned METHODS_OF[MGPU_IMPLEMENTATIONS] = {[MGPU_IMPLEMENTATION_NCCL] =
-                                               1u << METHOD_RING | 1u << METHOD_TREE | 1u << METHOD_SWITCH | 1u << METHOD_LEVELS,
-                                           [MGPU_IMPLEMENTATION_PEER] = 1u << METHOD_COPY,
-                                           [MGPU_IMPLEMENTATION_COPY] = 1u << METHOD_COPY,
-                                           [MGPU_IMPLEMENTATION_HOST] = 1u << METHOD_HOST,
-                                           [MGPU_IMPLEMENTATION_SERVER] = 1u << METHOD_SERVER,
-                                           [MGPU_IMPLEMENTATION_RING] = 1u << METHOD_COPY_RING,
-                                           [MGPU_IMPLEMENTATION_TREE] = 1u << METHOD_COPY_TREE,
-                                           [MGPU_IMPLEMENTATION_DEVICE] = 1u << METHOD_DEVICE,
-                                           [MGPU_IMPLEMENTATION_ONE_SHOT] = 1u << METHOD_ONE_SHOT};
+static const unsigned METHODS_OF[MGPU_IMPLEMENTATIONS] = {[MGPU_IMPLEMENTATION_NCCL] = 1u << METHOD_RING | 1u << METHOD_TREE |
+                                                                                       1u << METHOD_SWITCH | 1u << METHOD_LEVELS,
+                                                          [MGPU_IMPLEMENTATION_PEER] = 1u << METHOD_COPY,
+                                                          [MGPU_IMPLEMENTATION_COPY] = 1u << METHOD_COPY,
+                                                          [MGPU_IMPLEMENTATION_HOST] = 1u << METHOD_HOST,
+                                                          [MGPU_IMPLEMENTATION_SERVER] = 1u << METHOD_SERVER,
+                                                          [MGPU_IMPLEMENTATION_RING] = 1u << METHOD_COPY_RING,
+                                                          [MGPU_IMPLEMENTATION_TREE] = 1u << METHOD_COPY_TREE,
+                                                          [MGPU_IMPLEMENTATION_DEVICE] = 1u << METHOD_DEVICE,
+                                                          [MGPU_IMPLEMENTATION_ONE_SHOT] = 1u << METHOD_ONE_SHOT};
 
 unsigned methods_of_implementation(const Members *g, int implementation)
 {
@@ -551,7 +563,8 @@ unsigned methods_of_implementation(const Members *g, int implementation)
 
 unsigned methods_of_small_transfers(const Members *g)
 {
-    return methods_of_implementation(g, MGPU_IMPLEMENTATION_PEER) | methods_of_implementation(g, MGPU_IMPLEMENTATION_COPY) | methods_of_implementation(g, MGPU_IMPLEMENTATION_HOST);
+    return methods_of_implementation(g, MGPU_IMPLEMENTATION_PEER) | methods_of_implementation(g, MGPU_IMPLEMENTATION_COPY) |
+           methods_of_implementation(g, MGPU_IMPLEMENTATION_HOST);
 }
 
 int implementation_of_method(const Members *g, Method method)
@@ -562,7 +575,10 @@ int implementation_of_method(const Members *g, Method method)
         return MGPU_IMPLEMENTATION_SERVER;
     if (method == METHOD_ONE_SHOT)
         return MGPU_IMPLEMENTATION_ONE_SHOT;
-    return method == METHOD_HOST ? MGPU_IMPLEMENTATION_HOST : method != METHOD_COPY ? MGPU_IMPLEMENTATION_NCCL : g->peer_access ? MGPU_IMPLEMENTATION_PEER : MGPU_IMPLEMENTATION_COPY;
+    return method == METHOD_HOST   ? MGPU_IMPLEMENTATION_HOST
+           : method != METHOD_COPY ? MGPU_IMPLEMENTATION_NCCL
+           : g->peer_access        ? MGPU_IMPLEMENTATION_PEER
+                                   : MGPU_IMPLEMENTATION_COPY;
 }
 
 /* Returns the factor of the measurement with the nearest number of bytes; 1 if none is near. */
@@ -592,8 +608,10 @@ Cost cost_cheapest(const Members *g, unsigned methods, Collect what, double byte
         }
     }
     if (isinf(best.us))
-        fail(1, "machine %s: its devices reach neither each other nor the host; say how, with lines such as 'link 0 1 25GB/s' and "
-                "'link * host 12GB/s'", g->machine->name);
+        fail(1,
+             "machine %s: its devices reach neither each other nor the host; say how, with lines such as 'link 0 1 25GB/s' and "
+             "'link * host 12GB/s'",
+             g->machine->name);
     double factor = measured_factor(g, what, bytes);
     best.ground = factor != 1 ? GROUND_RUN : cost_link_ground(g->machine, g->processor, best.bound == BOUND_LATENCY);
     best.us *= factor;

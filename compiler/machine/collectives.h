@@ -4,13 +4,17 @@
 
 #include "compiler/machine/cost.h"
 
-static inline Cost with_latency(double latency, double rest) { return (Cost){.us = latency + rest, .bound = rest > latency ? BOUND_LINK : BOUND_LATENCY}; }
+static inline Cost with_latency(double latency, double rest)
+{
+    return (Cost){.us = latency + rest, .bound = rest > latency ? BOUND_LINK : BOUND_LATENCY};
+}
 static inline double twice_for_all(Collect what) { return what == COLLECT_ALL_REDUCE ? 2 : 1; } /* all-reduce: both parts */
 /* Returns the time of an NCCL call with its launch: the "base latency" of the protocol LL in NCCL's own model
  * (src/graph/tuning.cc, in NVIDIA/nccl, issue 1334). Published, not measured here. */
 static inline double library_us(const Device *d) { return d->launch_us.value > 6.6 ? d->launch_us.value : 6.6; }
 double units_taken(const Members *, Collect what, Method, double bytes,
-                   double us); /* transfer_sms.c: Returns the fraction of each GPU's SMs that a transfer occupies; us: its time. */
+                   /* transfer_sms.c: Returns the fraction of each GPU's SMs that a transfer occupies; us: its time. */
+                   double us);
 double ring_share(void); /* fraction of the links' rates that a ring reaches with large messages */
 Cost cost_on_host(const Machine *, Collect what, Method method, double bytes, int devices);
 

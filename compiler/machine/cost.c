@@ -17,34 +17,40 @@
  * of the memory's rate; plain code 75 % of issue slots, and a multiply-add counts twice in the plain rate. Convolutions and
  * attention: from bench/gpu/counts of ResNet-50 and GPT-2 (2026-11-26). */
 /* measured: the fractions, on some such card */
-typedef struct Efficiency { double contractions, operations, bytes, least_us; bool apart, measured; } Efficiency;
-static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] = {
-    [PROCESSOR_HOST] = {
-        [WORK_ELEMENTWISE] = {.25, .25, 1.5, 0, true, false},
-        [WORK_SUMS] = {.28, .28, 1.5, 0, true, false},
-        [WORK_SCATTER] = {.18, .18, 1.2, 0, true, false},
-        [WORK_MATMUL] = {.74, .12, .3, 0, false, false},
-        [WORK_CONVOLUTION] = {.9, .12, .2, 0, false, false},
-        [WORK_DEPTHWISE] = {.35, .12, 1.5, 0, false, false},
-        [WORK_DEPTHWISE_WEIGHT] = {.27, .12, 1.5, 0, false, false},
-        [WORK_DILATED] = {.12, .12, .2, 0, false, false},
-        [WORK_ATTENTION] = {.55, .12, .2, 0, true, false},
-        [WORK_ROWS] = {.026, .026, 1.2, 0, true, false},
-        [WORK_SCAN] = {.6, .5, 1.2, 0, true, false},
-    },
-    [PROCESSOR_CUDA] = {
-        [WORK_ELEMENTWISE] = {.37, .37, .87, .8, false, false},
-        [WORK_SUMS] = {.37, .37, .87, .8, false, false},
-        [WORK_SCATTER] = {.1, .1, .4, 2, false, false},
-        [WORK_MATMUL] = {.7, .37, .87, 2.3, false, false}, /* with cuBLASLt */
-        [WORK_CONVOLUTION] = {.5, .37, .87, 2.3, false, true},
-        [WORK_DEPTHWISE] = {.05, .37, .6, 2.3, false, false},
-        [WORK_DEPTHWISE_WEIGHT] = {.03, .37, .6, 2.3, false, false},
-        [WORK_DILATED] = {.5, .37, .87, 2.3, false, true},
-        [WORK_ATTENTION] = {.3, .37, .87, 2.3, false, true},
-        [WORK_ROWS] = {.1, .1, .4, 2, false, false},
-        [WORK_SCAN] = {.05, .1, .4, 2, false, false},
-    },
+typedef struct Efficiency {
+    double contractions, operations, bytes, least_us;
+    bool apart, measured;
+} Efficiency;
+static const Efficiency EFFICIENCY[PROCESSORS][WORK_KINDS] =
+    {
+        [PROCESSOR_HOST] =
+            {
+                [WORK_ELEMENTWISE] = {.25, .25, 1.5, 0, true, false},
+                [WORK_SUMS] = {.28, .28, 1.5, 0, true, false},
+                [WORK_SCATTER] = {.18, .18, 1.2, 0, true, false},
+                [WORK_MATMUL] = {.74, .12, .3, 0, false, false},
+                [WORK_CONVOLUTION] = {.9, .12, .2, 0, false, false},
+                [WORK_DEPTHWISE] = {.35, .12, 1.5, 0, false, false},
+                [WORK_DEPTHWISE_WEIGHT] = {.27, .12, 1.5, 0, false, false},
+                [WORK_DILATED] = {.12, .12, .2, 0, false, false},
+                [WORK_ATTENTION] = {.55, .12, .2, 0, true, false},
+                [WORK_ROWS] = {.026, .026, 1.2, 0, true, false},
+                [WORK_SCAN] = {.6, .5, 1.2, 0, true, false},
+            },
+        [PROCESSOR_CUDA] =
+            {
+                [WORK_ELEMENTWISE] = {.37, .37, .87, .8, false, false},
+                [WORK_SUMS] = {.37, .37, .87, .8, false, false},
+                [WORK_SCATTER] = {.1, .1, .4, 2, false, false},
+                [WORK_MATMUL] = {.7, .37, .87, 2.3, false, false}, /* with cuBLASLt */
+                [WORK_CONVOLUTION] = {.5, .37, .87, 2.3, false, true},
+                [WORK_DEPTHWISE] = {.05, .37, .6, 2.3, false, false},
+                [WORK_DEPTHWISE_WEIGHT] = {.03, .37, .6, 2.3, false, false},
+                [WORK_DILATED] = {.5, .37, .87, 2.3, false, true},
+                [WORK_ATTENTION] = {.3, .37, .87, 2.3, false, true},
+                [WORK_ROWS] = {.1, .1, .4, 2, false, false},
+                [WORK_SCAN] = {.05, .1, .4, 2, false, false},
+            },
 };
 /* fraction that a large matmul reaches where the table's fractions fit (17 rows of bench/plan, 2026-11-26) */
 static const double LARGE_MATMUL = .7;
@@ -109,7 +115,8 @@ Cost cost_kernel(const Device *d, const Work *w)
     double operations = us_of(w->operations + (FUNCTION_TIMES[d->processor][w->wide] - 1) * w->functions +
                                   (ROW_SUM[d->processor] - 1) * w->row_sums,
                               e->operations * plain_rate(d, w->wide ? F64 : F32));
-    double memory = us_of(w->bytes, e->bytes * d->bandwidth.value), least = (w->joins ? 0 : e->least_us) + w->steps * STEP_US[d->processor];
+    double memory = us_of(w->bytes, e->bytes * d->bandwidth.value),
+           least = (w->joins ? 0 : e->least_us) + w->steps * STEP_US[d->processor];
     Cost c = {.us = memory, .bound = BOUND_MEMORY};
     if (contractions + operations > memory)
         c = (Cost){.us = contractions + operations, .bound = contractions > operations ? arithmetic : BOUND_INSTRUCTIONS};
@@ -119,8 +126,8 @@ Cost cost_kernel(const Device *d, const Work *w)
         c = (Cost){.us = least, .bound = BOUND_LAUNCH};
     if (c.us < d->launch_us.value && !w->joins)
         c.bound = BOUND_LAUNCH;
-    const Fact *from = c.bound == BOUND_LAUNCH   ? &d->launch_us
-                       : c.bound == BOUND_MEMORY ? &d->bandwidth
+    const Fact *from = c.bound == BOUND_LAUNCH     ? &d->launch_us
+                       : c.bound == BOUND_MEMORY   ? &d->bandwidth
                        : contractions > operations ? of
                                                    : instructions;
     c.ground = ground_of(from, c.bound == BOUND_LAUNCH, e->measured || d->processor == PROCESSOR_HOST);
@@ -158,7 +165,8 @@ Cost cost_transfer(const Machine *m, int from, int to, double bytes)
 /* A host device is in the host's memory: a copy reads and writes it. */
 static Cost cost_copy(const Machine *m, double bytes)
 {
-    double memory = us_of(2 * bytes, m->host.bandwidth.value), link = m->host.link.value > 0 ? us_of(bytes, m->host.link.value) : 0;
+    double memory = us_of(2 * bytes, m->host.bandwidth.value),
+           link = m->host.link.value > 0 ? us_of(bytes, m->host.link.value) : 0;
     return link > memory ? (Cost){.us = link, .bound = BOUND_LINK} : (Cost){.us = memory, .bound = BOUND_MEMORY};
 }
 

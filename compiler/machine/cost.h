@@ -49,24 +49,24 @@ typedef enum Ground {
 typedef struct Cost {
     double us;
     Bound bound;
-    double between_us;      /* part of it that is between nodes */
-    double taken;           /* of a transfer: fraction of each GPU's SMs that it occupies; simultaneous kernels have the others */
+    double between_us; /* part of it that is between nodes */
+    double taken;      /* of a transfer: fraction of each GPU's SMs that it occupies; simultaneous kernels have the others */
     Ground ground;
 } Cost;
 
 /* ---- kernels and library calls */
 typedef struct Work {
     WorkKind kind;
-    Dtype type;         /* of the operands of contractions */
-    bool tf32;          /* contractions of f32 use matrix units */
-    bool wide;          /* all other operations are in f64 */
-    double contractions;    /* operations of contractions; a multiply-add is two */
-    double operations;  /* all other operations */
-    double functions;   /* part of these: exp, sin, pow and the like */
-    double row_sums;    /* part of these: additions of row sums */
-    double bytes;       /* each operand once, each result once */
-    double steps;       /* of a scan; else 0 */
-    bool joins;         /* shares a launch with others, which account for the least time of a kernel */
+    Dtype type;          /* of the operands of contractions */
+    bool tf32;           /* contractions of f32 use matrix units */
+    bool wide;           /* all other operations are in f64 */
+    double contractions; /* operations of contractions; a multiply-add is two */
+    double operations;   /* all other operations */
+    double functions;    /* part of these: exp, sin, pow and the like */
+    double row_sums;     /* part of these: additions of row sums */
+    double bytes;        /* each operand once, each result once */
+    double steps;        /* of a scan; else 0 */
+    bool joins;          /* shares a launch with others, which account for the least time of a kernel */
 } Work;
 Cost cost_kernel(const Device *, const Work *);
 /* Return the fractions of a nominal rate that are reached: of the memory's, by y = a x + b; of a link's, by a copy between
@@ -78,12 +78,23 @@ double cost_copy_share(void);
 Ground cost_link_ground(const Machine *, Processor, bool latency);
 
 /* ---- transfers, between devices or the host */
-typedef struct Transfer { int from, to; double bytes; } Transfer;
+typedef struct Transfer {
+    int from, to;
+    double bytes;
+} Transfer;
 Cost cost_transfer(const Machine *, int from, int to, double bytes);
 Cost cost_transfers(const Machine *, const Transfer *, int count); /* all at the same time: until the last one ends */
 
 /* ---- collectives of a number of GPUs, or of host devices */
-typedef enum Collect { COLLECT_ALL_REDUCE, COLLECT_REDUCE_SCATTER, COLLECT_ALL_GATHER, COLLECT_BROADCAST, COLLECTS, COLLECT_BITS = COLLECTS, COLLECT_MOMENTS /* by an all-gather */ } Collect;
+typedef enum Collect {
+    COLLECT_ALL_REDUCE,
+    COLLECT_REDUCE_SCATTER,
+    COLLECT_ALL_GATHER,
+    COLLECT_BROADCAST,
+    COLLECTS,
+    COLLECT_BITS = COLLECTS,
+    COLLECT_MOMENTS /* by an all-gather */
+} Collect;
 typedef enum Method {
     METHOD_RING,
     METHOD_TREE,
@@ -99,38 +110,48 @@ typedef enum Method {
     METHODS
 } Method;
 extern const char *const METHOD_NAME[METHODS];
-typedef struct TransferFactor { Collect what; double bytes, factor; } TransferFactor; /* measured time / modelled time */
-typedef struct TransferFactors { TransferFactor *each; int count; } TransferFactors;
+typedef struct TransferFactor {
+    Collect what;
+    double bytes, factor;
+} TransferFactor; /* measured time / modelled time */
+typedef struct TransferFactors {
+    TransferFactor *each;
+    int count;
+} TransferFactors;
 typedef struct Members { /* the members of a collective, and what their links provide */
     const Machine *machine;
     Processor processor;
-    int count;              /* if it is more than the machine has, further devices are like the last one */
-    int nodes;              /* nodes of equally many members; all that follows is of one node */
-    int cards;              /* of a node: links to the other nodes */
+    int count; /* if it is more than the machine has, further devices are like the last one */
+    int nodes; /* nodes of equally many members; all that follows is of one node */
+    int cards; /* of a node: links to the other nodes */
     /* bytes a second that a node's members send to other nodes together; latency from one node to another */
     double network, network_us;
     const double *network_load; /* by link and direction: bytes on it, if each member sends and receives a byte */
-    double ring, ring_us;   /* bytes a second into each device, all rings together, and latency of a step; 0: there is no ring */
+    double ring, ring_us; /* bytes a second into each device, all rings together, and latency of a step; 0: there is no ring */
     double in_switch, switch_us;
-    const double *ring_load; /* by link and direction: fraction of a ring step's bytes that crosses it */
+    const double *ring_load;           /* by link and direction: fraction of a ring step's bytes that crosses it */
     const double *copy_load[COLLECTS]; /* likewise: bytes on it per byte, of all copies */
-    bool peer_access;             /* each GPU can access the memory of all others without the host */
-    unsigned methods;       /* that a plan may choose */
-    unsigned gradients;     /* likewise, for sums of gradients; 0: the same */
-    const TransferFactors *measured; /* of so many members; NULL: none were measured */
+    bool peer_access;                  /* each GPU can access the memory of all others without the host */
+    unsigned methods;                  /* that a plan may choose */
+    unsigned gradients;                /* likewise, for sums of gradients; 0: the same */
+    const TransferFactors *measured;   /* of so many members; NULL: none were measured */
     double host_us[COLLECTS], host_each[COLLECTS], copy_us[COLLECTS], copy_each[COLLECTS]; /* time of 0 bytes, and per byte */
-    double route_us;        /* largest latency from one device to another */
+    double route_us;                               /* largest latency from one device to another */
     double round_us[METHODS], round_each[METHODS]; /* likewise, of all-reduces in rounds */
-    double *round_load[METHODS]; /* by link and direction: bytes on it per byte, of those */
+    double *round_load[METHODS];                   /* by link and direction: bytes on it per byte, of those */
 } Members;
 Members members_of(const Machine *, Processor, int nodes, int devices); /* devices: of all nodes */
 static inline int members_each(const Members *g) { return g->count / g->nodes; }
-static inline Device member_device(const Members *g, int device) { return machine_device(g->machine, g->processor, device % members_each(g), members_each(g)); }
+static inline Device member_device(const Members *g, int device)
+{
+    return machine_device(g->machine, g->processor, device % members_each(g), members_each(g));
+}
 bool method_works(const Members *, Method);
 /* Returns the methods, 1 << METHOD_..., by which a program may make transfers by an implementation (MGPU_IMPLEMENTATION_...); 0:
  * impossible on this machine. AUTO: those of the first possible one. */
 unsigned methods_of_implementation(const Members *, int implementation);
-unsigned methods_of_small_transfers(const Members *); /* of transfers that may run at the same time as another one: NCCL runs one at a time */
+/* of transfers that may run at the same time as another one: NCCL runs one at a time */
+unsigned methods_of_small_transfers(const Members *);
 int implementation_of_method(const Members *, Method);
 Cost cost_collective(const Members *, Collect, Method, double bytes);
 /* Adds the bytes of a node that cross each link and direction to [2 * link + back]; returns those that the host's memory reads

@@ -38,14 +38,20 @@ Machine *machine_named(const char *name)
     int count = 0;
     for (const MachineFile *f = MACHINE_FILES; f->name && count < COUNT(names); f++)
         names[count++] = copy_text(f->name, strlen(f->name) - strlen(".machine"));
-    fail(2, "no machine is called '%s'%s; there are: %s; or name a file", name, did_you_mean(name, names, count), machine_names());
+    fail(2, "no machine is called '%s'%s; there are: %s; or name a file", name, did_you_mean(name, names, count),
+         machine_names());
 }
 
 /* Host: an L1 cache, and half of the L2 cache of a core of today's servers. GPUs: the SMs of an H100 and its plain rates; the
  * rates of matrix units are those of sm_80's instructions, which kernels use. All GPUs since sm_80 have more shared memory. */
 const Chip CHIP[PROCESSORS] = {
-    [PROCESSOR_HOST] = {.first_cache_bytes = 32 << 10, .cache_bytes = 1 << 20, .one_thread_iterations = 8192, .part_iterations = 4096},
-    [PROCESSOR_CUDA] = {.units = 132, .shared_bytes = 96 << 10, .multiply_adds = {.f64 = 64, .f32 = 128, .tf32 = 512, .half = 1024}},
+    [PROCESSOR_HOST] = {.first_cache_bytes = 32 << 10,
+                        .cache_bytes = 1 << 20,
+                        .one_thread_iterations = 8192,
+                        .part_iterations = 4096},
+    [PROCESSOR_CUDA] = {.units = 132,
+                        .shared_bytes = 96 << 10,
+                        .multiply_adds = {.f64 = 64, .f32 = 128, .tf32 = 512, .half = 1024}},
 };
 
 Machine *machine_default(Processor p) { return read_known(machine_file(p == PROCESSOR_HOST ? "host2" : "h100x8")); }

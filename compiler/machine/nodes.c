@@ -96,7 +96,8 @@ static Cost tree_of_nodes(const Members *g, Collect what, double bytes, double b
 {
     bool network;
     double half = twice_for_all(what), us = half * bytes / least_rate(g, share_of_tree(g->nodes), &network) * 1e6;
-    return of_levels(begin + half * (members_each(g) - 1) * g->ring_us, half * ceil(log2(g->nodes)) * g->network_us, us, network ? us : 0);
+    return of_levels(begin + half * (members_each(g) - 1) * g->ring_us, half * ceil(log2(g->nodes)) * g->network_us, us,
+                     network ? us : 0);
 }
 
 /* Returns the time for each device of a node to reduce bytes / devices with its counterparts; passes: how often these bytes cross
@@ -104,7 +105,8 @@ static Cost tree_of_nodes(const Members *g, Collect what, double bytes, double b
 static double part_us(const Members *g, Collect what, double bytes, double *passes)
 {
     double half = twice_for_all(what), nodes = g->nodes, all = bytes / (g->network * NETWORK_SHARE) * 1e6;
-    double ring = half * ((nodes - 1) * g->network_us + (nodes - 1) / nodes * all), tree = half * (ceil(log2(nodes)) * g->network_us + share_of_tree(nodes) * all);
+    double ring = half * ((nodes - 1) * g->network_us + (nodes - 1) / nodes * all),
+           tree = half * (ceil(log2(nodes)) * g->network_us + share_of_tree(nodes) * all);
     *passes = half * (ring < tree ? (nodes - 1) / nodes : share_of_tree(nodes));
     return fmin(ring, tree);
 }
@@ -129,7 +131,9 @@ static Cost by_messages(const Members *g, Collect what, double bytes)
 {
     double nodes = g->nodes, half = twice_for_all(what), rate = g->network * MESSAGES_SHARE;
     double part = what == COLLECT_BROADCAST ? 1 : (nodes - 1) / nodes, all = half * part * bytes / rate * 1e6;
-    double add = what == COLLECT_ALL_GATHER || what == COLLECT_BROADCAST ? 0 : (nodes + 1) / nodes * bytes / g->machine->host.bandwidth.value * 1e6;
+    double add = what == COLLECT_ALL_GATHER || what == COLLECT_BROADCAST
+                     ? 0
+                     : (nodes + 1) / nodes * bytes / g->machine->host.bandwidth.value * 1e6;
     bool alone = members_each(g) == 1;
     Cost here = alone ? (Cost){0} : cost_on_host(g->machine, what, METHOD_HOST, bytes, members_each(g)), none = here;
     none.us = alone ? 0 : cost_on_host(g->machine, what, METHOD_HOST, 0, members_each(g)).us;

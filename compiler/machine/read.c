@@ -23,14 +23,17 @@
 
 enum { MOST_WORDS = 64 };
 
-typedef struct Word { const char *text; int column; } Word;
+typedef struct Word {
+    const char *text;
+    int column;
+} Word;
 typedef struct MachineReader {
     Source source;
     Machine *machine;
     Word word[MOST_WORDS];
     int count, line;
-    int measured;               /* date of this line's numbers */
-    bool counted;               /* `devices` has been read */
+    int measured; /* date of this line's numbers */
+    bool counted; /* `devices` has been read */
 } MachineReader;
 
 static Place place_of(const MachineReader *r, int k)
@@ -38,10 +41,10 @@ static Place place_of(const MachineReader *r, int k)
     return (Place){.source = &r->source, .line = r->line, .column = r->word[k < r->count ? k : r->count - 1].column};
 }
 
-#define WRONG(reader, k, ...)                                                                                          \
-    do {                                                                                                               \
-        Place at_ = place_of(reader, k);                                                                               \
-        error_at(&at_, __VA_ARGS__);                                                                                   \
+#define WRONG(reader, k, ...)                                                                                                    \
+    do {                                                                                                                         \
+        Place at_ = place_of(reader, k);                                                                                         \
+        error_at(&at_, __VA_ARGS__);                                                                                             \
     } while (0)
 
 static const char *word(const MachineReader *r, int k, const char *example)
@@ -61,8 +64,11 @@ static void end(const MachineReader *r, int count)
 
 /* ---- numbers */
 typedef enum FactUnit { UNIT_BYTES, UNIT_RATE, UNIT_TIME, UNIT_FLOPS, UNIT_EACH } FactUnit;
-static const struct { const char *text, *example; double factor; } UNITS[] = {
-    [UNIT_BYTES] = {"B", "80GiB", 1}, [UNIT_RATE] = {"B/s", "25GB/s", 1}, [UNIT_TIME] = {"s", "2us", 1e6},
+static const struct {
+    const char *text, *example;
+    double factor;
+} UNITS[] = {
+    [UNIT_BYTES] = {"B", "80GiB", 1},          [UNIT_RATE] = {"B/s", "25GB/s", 1}, [UNIT_TIME] = {"s", "2us", 1e6},
     [UNIT_FLOPS] = {"FLOP/s", "67TFLOP/s", 1}, [UNIT_EACH] = {"/s", "500/s", 1},
 };
 
@@ -102,8 +108,8 @@ static Dtype dtype(const MachineReader *r, int k, const char *example)
 static int day_of(const char *text)
 {
     int year, month, day, length = -1;
-    if (sscanf(text, "%4d-%2d-%2d%n", &year, &month, &day, &length) != 3 || length != 10 || text[length] || month < 1 || month > 12 || day < 1 ||
-        day > 31 || year < 1900)
+    if (sscanf(text, "%4d-%2d-%2d%n", &year, &month, &day, &length) != 3 || length != 10 || text[length] || month < 1 ||
+        month > 12 || day < 1 || day > 31 || year < 1900)
         return 0;
     return 10000 * year + 100 * month + day;
 }
@@ -178,7 +184,8 @@ static void end_of(const MachineReader *r, int k, const char *example, int *firs
             return;
         }
     if (strcmp(text, NETWORK) == 0)
-        WRONG(r, k, "the network joins nodes, and the machine is one; say above how many there are, in a line such as 'nodes 16'");
+        WRONG(r, k,
+              "the network joins nodes, and the machine is one; say above how many there are, in a line such as 'nodes 16'");
     WRONG(r, k, "'%s' is not an end of a link: a device, host, or a switch that is named above ('switch %s')", text, text);
 }
 
@@ -272,7 +279,12 @@ static void read_link(MachineReader *r)
 
 static void read_host(MachineReader *r)
 {
-    static const struct { const char *name; FactUnit unit; size_t at; const char *example; } PARTS[] = {
+    static const struct {
+        const char *name;
+        FactUnit unit;
+        size_t at;
+        const char *example;
+    } PARTS[] = {
         {"memory", UNIT_BYTES, offsetof(Host, memory), "host memory 64GiB"},
         {"bandwidth", UNIT_RATE, offsetof(Host, bandwidth), "host bandwidth 200GB/s"},
         {"barrier", UNIT_TIME, offsetof(Host, barrier_us), "host barrier 2us"},
@@ -336,10 +348,26 @@ static void set_units(MachineReader *r, Device *d)
     end(r, 3);
 }
 
-static void set_memory(MachineReader *r, Device *d) { d->memory = amount(r, 2, UNIT_BYTES, "memory * 80GiB"); end(r, 3); }
-static void set_bandwidth(MachineReader *r, Device *d) { d->bandwidth = amount(r, 2, UNIT_RATE, "bandwidth * 3350GB/s"); end(r, 3); }
-static void set_launch(MachineReader *r, Device *d) { d->launch_us = amount(r, 2, UNIT_TIME, "launch * 2us"); end(r, 3); }
-static void set_event(MachineReader *r, Device *d) { d->event_us = amount(r, 2, UNIT_TIME, "event * 1us"); end(r, 3); }
+static void set_memory(MachineReader *r, Device *d)
+{
+    d->memory = amount(r, 2, UNIT_BYTES, "memory * 80GiB");
+    end(r, 3);
+}
+static void set_bandwidth(MachineReader *r, Device *d)
+{
+    d->bandwidth = amount(r, 2, UNIT_RATE, "bandwidth * 3350GB/s");
+    end(r, 3);
+}
+static void set_launch(MachineReader *r, Device *d)
+{
+    d->launch_us = amount(r, 2, UNIT_TIME, "launch * 2us");
+    end(r, 3);
+}
+static void set_event(MachineReader *r, Device *d)
+{
+    d->event_us = amount(r, 2, UNIT_TIME, "event * 1us");
+    end(r, 3);
+}
 
 static void set_arithmetic(MachineReader *r, Device *d)
 {
@@ -362,14 +390,31 @@ static void set_matmul(MachineReader *r, Device *d)
     end(r, 4);
 }
 
-static const struct { const char *name; void (*read)(MachineReader *); void (*set)(MachineReader *, Device *); } FACTS[] = {
-    {"machine", read_machine, NULL}, {"devices", read_devices, NULL}, {"nodes", read_nodes, NULL}, {"switch", read_switch, NULL}, {"link", read_link, NULL},
-    {"host", read_host, NULL}, {"name", NULL, set_name}, {"capability", NULL, set_capability}, {"multiprocessors", NULL, set_units},
-    {"memory", NULL, set_memory}, {"bandwidth", NULL, set_bandwidth}, {"launch", NULL, set_launch}, {"event", NULL, set_event},
-    {"arithmetic", NULL, set_arithmetic}, {"matrix", NULL, set_matrix}, {"matmul", NULL, set_matmul},
+static const struct {
+    const char *name;
+    void (*read)(MachineReader *);
+    void (*set)(MachineReader *, Device *);
+} FACTS[] = {
+    {"machine", read_machine, NULL},
+    {"devices", read_devices, NULL},
+    {"nodes", read_nodes, NULL},
+    {"switch", read_switch, NULL},
+    {"link", read_link, NULL},
+    {"host", read_host, NULL},
+    {"name", NULL, set_name},
+    {"capability", NULL, set_capability},
+    {"multiprocessors", NULL, set_units},
+    {"memory", NULL, set_memory},
+    {"bandwidth", NULL, set_bandwidth},
+    {"launch", NULL, set_launch},
+    {"event", NULL, set_event},
+    {"arithmetic", NULL, set_arithmetic},
+    {"matrix", NULL, set_matrix},
+    {"matmul", NULL, set_matmul},
 };
-static const char *const VIRTUAL[] = {"bus", "shared", "seed", "order", "delay", "driver", "epilogue", "biases", "ptx", "nccl", "patience", "truth",
-                                      "fail", "lost", "forget", "hang", "deadline", "corrupt", "turns"};
+static const char *const VIRTUAL[] = {"bus",    "shared", "seed",     "order",    "delay", "driver", "epilogue",
+                                      "biases", "ptx",    "nccl",     "patience", "truth", "fail",   "lost",
+                                      "forget", "hang",   "deadline", "corrupt",  "turns"};
 
 static void read_fact(MachineReader *r)
 {
@@ -393,7 +438,8 @@ static void read_fact(MachineReader *r)
             FACTS[i].set(r, &r->machine->devices[d]);
         return;
     }
-    WRONG(r, 0, "'%s' begins no fact of a machine%s; compiler/machine/read.c lists them", r->word[0].text, did_you_mean(r->word[0].text, names, COUNT(names)));
+    WRONG(r, 0, "'%s' begins no fact of a machine%s; compiler/machine/read.c lists them", r->word[0].text,
+          did_you_mean(r->word[0].text, names, COUNT(names)));
 }
 
 /* ---- lines */
@@ -419,14 +465,18 @@ static void check_complete(const Machine *m, const char *file)
 {
     for (int d = 0; d < m->device_count; d++) {
         const Device *x = &m->devices[d];
-        const char *lacking = x->bandwidth.value <= 0 ? "bandwidth * 3350GB/s" : x->plain[F32].value <= 0 ? "arithmetic * f32 67TFLOP/s" :
-                              x->memory.value <= 0 ? "memory * 80GiB" : NULL;
+        const char *lacking = x->bandwidth.value <= 0    ? "bandwidth * 3350GB/s"
+                              : x->plain[F32].value <= 0 ? "arithmetic * f32 67TFLOP/s"
+                              : x->memory.value <= 0     ? "memory * 80GiB"
+                                                         : NULL;
         if (lacking)
             fail(1, "%s: device %d lacks what its times or sizes are made of; add a line such as '%s'", file, d, lacking);
     }
     const Host *h = &m->host;
-    const char *lacking = h->cores.value <= 0 ? "host cores 16" : h->bandwidth.value <= 0 ? "host bandwidth 200GB/s" :
-                          h->plain[F32].value <= 0 ? "host arithmetic f32 80GFLOP/s" : NULL;
+    const char *lacking = h->cores.value <= 0        ? "host cores 16"
+                          : h->bandwidth.value <= 0  ? "host bandwidth 200GB/s"
+                          : h->plain[F32].value <= 0 ? "host arithmetic f32 80GFLOP/s"
+                                                     : NULL;
     if (lacking)
         fail(1, "%s: the host lacks what its times are made of; add a line such as '%s'", file, lacking);
 }
@@ -437,8 +487,11 @@ static void check_network(const Machine *m, const char *file)
     Route r;
     for (int d = 0; machine_network(m) >= 0 && d < (m->device_count ? m->device_count : 1); d++)
         if (!find_route(m, d, machine_network(m), &r))
-            fail(1, "%s: no link leads from %s to the network, so its nodes are not joined; add a line such as 'link * network 50GB/s 3us' (each GPU has its network "
-                    "card) or 'link host network 12.5GB/s 10us'", file, m->device_count ? format("device %d", d) : "the host");
+            fail(
+                1,
+                "%s: no link leads from %s to the network, so its nodes are not joined; add a line such as 'link * network 50GB/s 3us' (each GPU has its network "
+                "card) or 'link host network 12.5GB/s 10us'",
+                file, m->device_count ? format("device %d", d) : "the host");
 }
 
 Machine *machine_read(const char *file, const char *text, size_t length)

@@ -23,14 +23,20 @@ static bool passes_on(const Machine *m, int end) { return end > machine_host(m) 
 
 const char *machine_end_name(const Machine *m, int end)
 {
-    return end < m->device_count ? format("%d", end) : end == machine_host(m) ? "host" : m->switches[end - machine_host(m) - 1].name;
+    return end < m->device_count    ? format("%d", end)
+           : end == machine_host(m) ? "host"
+                                    : m->switches[end - machine_host(m) - 1].name;
 }
 
 static int end_count(const Machine *m) { return m->device_count + 1 + m->switch_count; }
 
 static double rate_of(const Machine *m, int link, bool back) { return m->links[link].rate[back].value; }
 
-typedef struct Reached { int hops, link; bool back; double rate; } Reached; /* hops -1: not yet */
+typedef struct Reached {
+    int hops, link;
+    bool back;
+    double rate;
+} Reached; /* hops -1: not yet */
 
 /* Visits ends in rounds of one more link; of routes with equally many links to an end, the one with the highest rate is kept. */
 static bool search_path(const Machine *m, int from, int to, Reached *reached, Route *r)
@@ -66,14 +72,18 @@ static bool search_path(const Machine *m, int from, int to, Reached *reached, Ro
 
 static bool find_path(const Machine *m, int from, int to, Route *r)
 {
-    Memory *own = memory_new(), *outer = memory_use(own); /* temporary memory, since there are as many routes as pairs of ends */
+    /* temporary memory, since there are as many routes as pairs of ends */
+    Memory *own = memory_new(), *outer = memory_use(own);
     bool found = search_path(m, from, to, NEW_ARRAY(Reached, end_count(m)), r);
     memory_use(outer);
     memory_free(own);
     return found;
 }
 
-bool machine_route(const Machine *m, int from, int to, Route *r) { return m->classes ? class_route(m, from, to, r) : find_route(m, from, to, r); }
+bool machine_route(const Machine *m, int from, int to, Route *r)
+{
+    return m->classes ? class_route(m, from, to, r) : find_route(m, from, to, r);
+}
 
 bool find_route(const Machine *m, int from, int to, Route *r)
 {
@@ -82,7 +92,8 @@ bool find_route(const Machine *m, int from, int to, Route *r)
     if (from == to || find_path(m, from, to, r))
         return true;
     int host = machine_host(m);
-    if (from == host || to == host || !find_path(m, from, host, &up) || !find_path(m, host, to, &down) || up.count + down.count > MOST_HOPS)
+    if (from == host || to == host || !find_path(m, from, host, &up) || !find_path(m, host, to, &down) ||
+        up.count + down.count > MOST_HOPS)
         return false;
     *r = up;
     for (int k = 0; k < down.count; k++) {
@@ -108,8 +119,12 @@ Device machine_device(const Machine *m, Processor processor, int number, int cou
     /* Devices have equally many threads. If there are more devices than cores, they take turns, and the last one determines the
      * time. */
     Fact units = {count > h->cores.value ? 1 / ceil(count / h->cores.value) : floor(h->cores.value / count), h->cores.measured};
-    Device d = {.name = "host", .processor = PROCESSOR_HOST, .units = units, .memory = divided(h->memory, count),
-                .bandwidth = divided(h->bandwidth, count), .event_us = h->barrier_us};
+    Device d = {.name = "host",
+                .processor = PROCESSOR_HOST,
+                .units = units,
+                .memory = divided(h->memory, count),
+                .bandwidth = divided(h->bandwidth, count),
+                .event_us = h->barrier_us};
     /* devices that take turns wait for the lanes of the others, too */
     d.step_us = divided(h->step_us, d.units.value < 1 ? d.units.value : 1);
     if (d.units.value > 1) /* a single thread has no barrier */

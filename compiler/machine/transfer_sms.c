@@ -16,7 +16,11 @@
 #include <math.h>
 
 /* rate: of a channel; channels of in-switch sums: on one node, on several */
-typedef struct Channels { int capability; double rate; int in_switch, between; } Channels;
+typedef struct Channels {
+    int capability;
+    double rate;
+    int in_switch, between;
+} Channels;
 static const Channels CHANNELS[] = {{100, 28.1e9, 24, 32}, {90, 18.75e9, 16, 16}, {80, 12.5e9, 16, 16}, {0, 10e9, 16, 16}};
 static const double CHANNEL_BYTES = 32 << 10, MOST_TAKEN = .9, PEER_BLOCKS = 64, PEER_BYTES = 256 * 16, PEER_SHARE = 256 / 2048.;
 

@@ -19,7 +19,7 @@
 
 typedef struct Cut { /* a REDUCE */
     Node *reduce;
-    bool needed_early;         /* needed within forward or backward */
+    bool needed_early; /* needed within forward or backward */
     int variable;
 } Cut;
 
@@ -28,7 +28,7 @@ typedef struct Splitter {
     const Graph *train;
     Cut *cuts;
     int cut_count;
-    int *cut_of;        /* by node id: the cut of a REDUCE + 1 */
+    int *cut_of; /* by node id: the cut of a REDUCE + 1 */
 } Splitter;
 
 /* Marks the nodes that the marked nodes depend on. */
@@ -249,9 +249,10 @@ void split_micro_batches(Model *m, Graph *train, Graph **train_last, Graph **acc
     Splitter s = splitter(m, train);
     const Node *early = sum_too_early(&s);
     if (early)
-        error_at(early->at, "with accumulate = %lld this sum over the batch is needed before the other micro-batches are computed, and "
-                            "depends on weights; sum over groups of samples (batchnorm: stats = N), let the weights of a loss "
-                            "depend on inputs only, or set accumulate = 1",
+        error_at(early->at,
+                 "with accumulate = %lld this sum over the batch is needed before the other micro-batches are computed, and "
+                 "depends on weights; sum over groups of samples (batchnorm: stats = N), let the weights of a loss "
+                 "depend on inputs only, or set accumulate = 1",
                  (long long)m->accumulate);
     add_accumulators(&s);
     *prologue = make_prologue(&s);

@@ -28,23 +28,22 @@
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
-
 /* ---- batchnorm */
 
 enum { NORM_X, NORM_WEIGHT, NORM_BIAS, NORM_MEAN, NORM_VAR, NORM_PARTS };
 enum { RESULT_Y, RESULT_MEAN, RESULT_VAR, RESULT_COUNT };
 
 typedef struct BatchNorm {
-    int place[NORM_PARTS];      /* index among the composite's inputs */
-    Node *part[NORM_PARTS];     /* [s..., c] x, in the type of the computation; [c] the others */
+    int place[NORM_PARTS];  /* index among the composite's inputs */
+    Node *part[NORM_PARTS]; /* [s..., c] x, in the type of the computation; [c] the others */
     double momentum, eps;
-    int64_t group;              /* 0: the whole batch; N: samples of a group; -1: the shard */
+    int64_t group; /* 0: the whole batch; N: samples of a group; -1: the shard */
     int axes[MAX_RANK], axis_count;
     int64_t channels;
     /* [c], for every sample if there are groups */
-    Node *count;                /* [] F64: number of elements of a statistic */
-    Node *shift, *var;          /* F64: mean - stored mean; biased variance */
-    Node *mean, *scale, *xhat;  /* xhat [s..., c] */
+    Node *count;               /* [] F64: number of elements of a statistic */
+    Node *shift, *var;         /* F64: mean - stored mean; biased variance */
+    Node *mean, *scale, *xhat; /* xhat [s..., c] */
 } BatchNorm;
 
 static bool ends_in(const char *name, const char *word)
@@ -134,9 +133,11 @@ static void statistics_of_samples(Graph *g, const BatchNorm *b, Node *x, double 
     Shape row = {.rank = 1, .extent = {b->channels}};
     Node *pivot = graph_reshape(g, graph_slice(g, x, start, count, step), row), *away = graph_binary(g, OP_SUB, x, pivot);
     Node *sum = graph_cast(g, graph_sum(g, away, b->axes, b->axis_count), F64), *all = graph_weak(g, places);
-    Node *square = graph_cast(g, graph_sum(g, graph_binary(g, OP_MUL, away, away), b->axes, b->axis_count), F64), *shift = graph_binary(g, OP_DIV, sum, all);
+    Node *square = graph_cast(g, graph_sum(g, graph_binary(g, OP_MUL, away, away), b->axes, b->axis_count), F64),
+         *shift = graph_binary(g, OP_DIV, sum, all);
     *mean = graph_binary(g, OP_ADD, graph_cast(g, pivot, F64), shift);
-    *squares = graph_binary(g, OP_MAXIMUM, graph_binary(g, OP_SUB, square, graph_binary(g, OP_MUL, shift, sum)), graph_weak(g, 0));
+    *squares =
+        graph_binary(g, OP_MAXIMUM, graph_binary(g, OP_SUB, square, graph_binary(g, OP_MUL, shift, sum)), graph_weak(g, 0));
 }
 
 /* Computes, for each group, the statistics of its samples, then those of the samples' means, which are few. Returns the mean. */
@@ -149,12 +150,15 @@ static Node *group_statistics(Graph *g, BatchNorm *b, Node *x)
         statistics_of_samples(g, b, x, places, &mean, &squares);
     else
         mean = graph_cast(g, x, F64);
-    Node *samples = graph_binary(g, OP_MAXIMUM, graph_group_sum(g, select_valid(g, one), group), one); /* 1 if all are padding */
+    /* 1 if all are padding */
+    Node *samples = graph_binary(g, OP_MAXIMUM, graph_group_sum(g, select_valid(g, one), group), one);
     b->count = graph_binary(g, OP_MUL, samples, graph_number(g, places, F64));
     Node *in[] = {graph_binary(g, OP_SUB, mean, stored), squares};
     Node *all = graph_group_sum(g, select_valid(g, squares ? graph_concat(g, in, 2, 0) : in[0]), group);
-    Node *shift = graph_binary(g, OP_DIV, part_of(g, all, 0, b->channels), samples), *mean_of_all = graph_binary(g, OP_ADD, stored, shift);
-    Node *away = graph_binary(g, OP_SUB, mean, mean_of_all), *around = graph_group_sum(g, select_valid(g, graph_binary(g, OP_MUL, away, away)), group);
+    Node *shift = graph_binary(g, OP_DIV, part_of(g, all, 0, b->channels), samples),
+         *mean_of_all = graph_binary(g, OP_ADD, stored, shift);
+    Node *away = graph_binary(g, OP_SUB, mean, mean_of_all),
+         *around = graph_group_sum(g, select_valid(g, graph_binary(g, OP_MUL, away, away)), group);
     b->var = graph_binary(g, OP_DIV, around, samples);
     if (squares)
         b->var = graph_binary(g, OP_ADD, b->var, graph_binary(g, OP_DIV, part_of(g, all, b->channels, b->channels), b->count));
@@ -170,7 +174,8 @@ static bool batchnorm_statistics(Graph *g, const Node *composite, Node **inputs,
     Node *away = graph_cast(g, b->part[NORM_MEAN], F64), *mean;
     if (b->group == 0) {
         Node *moments = graph_moments(g, x, b->axes, b->axis_count), *count = graph_run(g, RUN_SAMPLES, 0);
-        b->count = graph_strong(g, graph_binary(g, OP_MUL, graph_weak(g, (double)shape_count(&x->shape) / (double)b->channels), count), F64);
+        b->count = graph_strong(
+            g, graph_binary(g, OP_MUL, graph_weak(g, (double)shape_count(&x->shape) / (double)b->channels), count), F64);
         mean = graph_moment(g, moments, MOMENT_MEAN);
         b->var = graph_binary(g, OP_DIV, graph_moment(g, moments, MOMENT_SQUARES), b->count);
     } else {
@@ -226,8 +231,7 @@ static bool batchnorm_gradient(Sweep *s, Node *composite, Node **inputs, Node **
     (void)results;
     Graph *g = s->g;
     BatchNorm b = {.momentum = 0};
-    if (result_gradients[RESULT_MEAN] || result_gradients[RESULT_VAR] ||
-        !batchnorm_statistics(g, composite, inputs, &b))
+    if (result_gradients[RESULT_MEAN] || result_gradients[RESULT_VAR] || !batchnorm_statistics(g, composite, inputs, &b))
         return false;
     for (int k = 0; k < composite->inputs; k++)
         input_gradients[k] = NULL;
@@ -258,9 +262,9 @@ static bool batchnorm_gradient(Sweep *s, Node *composite, Node **inputs, Node **
 /* ---- layernorm, rmsnorm */
 
 typedef struct LayerNorm {
-    int x, weight, bias;        /* indices among the composite's inputs; bias -1: none */
-    Node *inverse, *xhat;       /* [..., 1], [..., c] in the type of the computation */
-    Node *gain;                 /* weight, in that type */
+    int x, weight, bias;  /* indices among the composite's inputs; bias -1: none */
+    Node *inverse, *xhat; /* [..., 1], [..., c] in the type of the computation */
+    Node *gain;           /* weight, in that type */
 } LayerNorm;
 
 /* Returns the mean along the last axis, which is kept with extent 1. */
@@ -322,8 +326,7 @@ static bool norm_forward(Graph *g, Node *composite, Node **inputs, Node **result
     return true;
 }
 
-static bool norm_gradient(Sweep *s, Node *composite, Node **inputs, Node **result_gradients, Node **input_gradients,
-                          bool centred)
+static bool norm_gradient(Sweep *s, Node *composite, Node **inputs, Node **result_gradients, Node **input_gradients, bool centred)
 {
     Graph *g = s->g;
     LayerNorm n;
@@ -510,17 +513,14 @@ static bool attention_forward(Graph *g, Node *composite, Node **inputs, Node **r
 
 static const struct Composite {
     const char *layer;
-    bool training;     /* only in training */
+    bool training; /* only in training */
     bool (*forward)(Graph *, Node *composite, Node **inputs, Node **results);
     bool (*gradient)(Sweep *, Node *composite, Node **inputs, Node **results, Node **result_gradients,
                      Node **input_gradients); /* NULL: ordinary rules for the nodes of forward */
 } COMPOSITES[] = {
-    {"batchnorm", true, batchnorm_forward, batchnorm_gradient},
-    {"layernorm", false, layernorm_forward, layernorm_gradient},
-    {"rmsnorm", false, rmsnorm_forward, rmsnorm_gradient},
-    {"groupnorm", false, groupnorm_forward, NULL},
-    {"softmax", false, softmax_forward, softmax_gradient},
-    {"attention", false, attention_forward, NULL},
+    {"batchnorm", true, batchnorm_forward, batchnorm_gradient}, {"layernorm", false, layernorm_forward, layernorm_gradient},
+    {"rmsnorm", false, rmsnorm_forward, rmsnorm_gradient},      {"groupnorm", false, groupnorm_forward, NULL},
+    {"softmax", false, softmax_forward, softmax_gradient},      {"attention", false, attention_forward, NULL},
 };
 
 static const struct Composite *find_composite(const char *layer)
@@ -543,8 +543,7 @@ bool composite_expand(Graph *target, Node *composite, Node **inputs, Node **resu
     return row && row->forward(target, composite, inputs, results);
 }
 
-bool composite_gradient(Sweep *s, Node *composite, Node **inputs, Node **results, Node **result_gradients,
-                        Node **input_gradients)
+bool composite_gradient(Sweep *s, Node *composite, Node **inputs, Node **results, Node **result_gradients, Node **input_gradients)
 {
     const struct Composite *row = find_composite(composite->text);
     return row && row->gradient && row->gradient(s, composite, inputs, results, result_gradients, input_gradients);
@@ -602,10 +601,7 @@ Graph *inline_bodies(Graph *g)
     return g;
 }
 
-Graph *inline_groups(Graph *g, int64_t least)
-{
-    return has_composite(g, least) ? replace_composites(g, true, least) : g;
-}
+Graph *inline_groups(Graph *g, int64_t least) { return has_composite(g, least) ? replace_composites(g, true, least) : g; }
 
 Graph *expand_composites(Graph *g)
 {

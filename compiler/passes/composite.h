@@ -13,8 +13,7 @@ bool composite_expand(Graph *target, Node *composite, Node **inputs, Node **resu
  * only updates use). Sets input_gradients (NULL: none), each with its input's shape and dtype; for an input that is the same for
  * all samples it is already summed over them. Returns false, and adds nothing, if the ordinary rules must differentiate the
  * expansion. */
-bool composite_gradient(Sweep *, Node *composite, Node **inputs, Node **results, Node **result_gradients,
-                        Node **input_gradients);
+bool composite_gradient(Sweep *, Node *composite, Node **inputs, Node **results, Node **result_gradients, Node **input_gradients);
 
 /* Replaces every composite by the table's forward, or by its library body. */
 Graph *expand_composites(Graph *);

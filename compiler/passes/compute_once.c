@@ -12,8 +12,15 @@
 
 enum { MOST_VISITED = 256 }; /* limit of the search from an operand of a comparison */
 
-typedef struct Visit { const Node *node; bool extreme; } Visit; /* extreme: reached through an extremum */
-typedef struct OperandVisits { Visit visited[MOST_VISITED]; int count; bool extreme; } OperandVisits;
+typedef struct Visit {
+    const Node *node;
+    bool extreme;
+} Visit; /* extreme: reached through an extremum */
+typedef struct OperandVisits {
+    Visit visited[MOST_VISITED];
+    int count;
+    bool extreme;
+} OperandVisits;
 
 static bool is_extremum(const Node *n)
 {

@@ -41,7 +41,8 @@ void decode_keep(Decoding *d, int variable, Node *value)
     Node *kept = graph_cast(d->to, value, v->dtype);
     if (!kept->sharded) { /* it depends neither on a token nor on the place */
         Node *never = graph_reshape(d->to, graph_binary(d->to, OP_LT, d->place, graph_number(d->to, 0, I32)), SCALAR);
-        kept = graph_where(d->to, graph_broadcast(d->to, never, kept->shape), graph_fill(d->to, 0, kept->shape, kept->dtype), kept);
+        kept =
+            graph_where(d->to, graph_broadcast(d->to, never, kept->shape), graph_fill(d->to, 0, kept->shape, kept->dtype), kept);
     }
     graph_result(d->to, ROLE_UPDATE, v->name, variable, kept, NULL);
 }

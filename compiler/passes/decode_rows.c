@@ -9,10 +9,7 @@
 
 enum { CONVOLVE_STRIDE, CONVOLVE_LOW, CONVOLVE_HIGH, CONVOLVE_DILATION, CONVOLVE_INPUT_DILATION };
 
-static int64_t *convolve_int(const Node *n, int list, int axis)
-{
-    return &n->ints[1 + list * n->ints[0] + axis];
-}
+static int64_t *convolve_int(const Node *n, int list, int axis) { return &n->ints[1 + list * n->ints[0] + axis]; }
 
 /* Copies n with other attributes and inputs. */
 static Node *remade(Decoding *d, const Node *n, Node **in, const int64_t *ints)
@@ -49,18 +46,13 @@ static int axis_of_input(const Node *n, int k, int axis)
     case OP_TRANSPOSE:
     case OP_BROADCAST:
     case OP_EINSUM:
-    case OP_GATHER:
-        return axis_of_operand(n, k, axis);
-    default:
-        return axis;
+    case OP_GATHER: return axis_of_operand(n, k, axis);
+    default: return axis;
     }
 }
 
 /* ---- slack */
-static Slack joined(Slack a, Slack b)
-{
-    return !a.on ? b : !b.on || a.by <= b.by ? a : b;
-}
+static Slack joined(Slack a, Slack b) { return !a.on ? b : !b.on || a.by <= b.by ? a : b; }
 
 static Slack slack_of_loop(const Decoding *d, const Node *n, int axis)
 {
@@ -296,34 +288,22 @@ static bool has_axis_once(const Node *n, int axis)
 Node *decode_row_by_rule(Decoding *d, Node *n, int axis)
 {
     switch (OP_INFO[n->op].op_class) {
-    case LEAF:
-        return row_of_leaf(d, n, axis);
-    case ELEMENTWISE:
-        return by_rows(d, n, axis, n->ints);
-    case VIEW:
-        return row_of_view(d, n, axis);
-    default:
-        break;
+    case LEAF: return row_of_leaf(d, n, axis);
+    case ELEMENTWISE: return by_rows(d, n, axis, n->ints);
+    case VIEW: return row_of_view(d, n, axis);
+    default: break;
     }
     switch (n->op) {
     case OP_SUM:
     case OP_MAX:
     case OP_ARGMAX:
-    case OP_STOP_GRADIENT:
-        return by_rows(d, n, axis, n->ints);
-    case OP_EINSUM:
-        return has_axis_once(n, axis) ? by_rows(d, n, axis, n->ints) : NULL;
-    case OP_GATHER:
-        return by_rows(d, n, axis, n->ints);
-    case OP_TOP_K:
-        return n->ints[0] == axis ? NULL : by_rows(d, n, axis, n->ints);
-    case OP_CUMSUM:
-        return n->ints[0] != axis ? by_rows(d, n, axis, n->ints) : n->ints[1] ? NULL : row_of_sum(d, n);
-    case OP_CONVOLVE:
-        return row_of_convolution(d, n, axis);
-    case OP_RESULT:
-        return row_of_loop(d, n, axis);
-    default:
-        return NULL;
+    case OP_STOP_GRADIENT: return by_rows(d, n, axis, n->ints);
+    case OP_EINSUM: return has_axis_once(n, axis) ? by_rows(d, n, axis, n->ints) : NULL;
+    case OP_GATHER: return by_rows(d, n, axis, n->ints);
+    case OP_TOP_K: return n->ints[0] == axis ? NULL : by_rows(d, n, axis, n->ints);
+    case OP_CUMSUM: return n->ints[0] != axis ? by_rows(d, n, axis, n->ints) : n->ints[1] ? NULL : row_of_sum(d, n);
+    case OP_CONVOLVE: return row_of_convolution(d, n, axis);
+    case OP_RESULT: return row_of_loop(d, n, axis);
+    default: return NULL;
     }
 }

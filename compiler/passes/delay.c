@@ -12,7 +12,8 @@
 
 static int add_accumulator(Model *m, const Variable *of, const Node *gradient)
 {
-    Variable v = {.kind = ACCUMULATOR, .dtype = gradient->dtype, .shape = gradient->shape, .partial = true, .owner = -1, .at = of->at};
+    Variable v = {
+        .kind = ACCUMULATOR, .dtype = gradient->dtype, .shape = gradient->shape, .partial = true, .owner = -1, .at = of->at};
     v.name = format("%s.late", of->name);
     for (int axis = 0; axis < MAX_RANK; axis++)
         v.order[axis] = axis;
@@ -29,7 +30,9 @@ Graph *delay_gradients(Graph *train)
     if (m->accumulate > 1)
         fail(1, "gradients that are one step stale do not go with accumulate = %d; leave one of them out", (int)m->accumulate);
     if (m->precision == F16)
-        fail(1, "gradients that are one step stale do not go with precision = f16, whose loss scale changes from step to step; bf16 has none");
+        fail(
+            1,
+            "gradients that are one step stale do not go with precision = f16, whose loss scale changes from step to step; bf16 has none");
     int *late = NEW_ARRAY(int, train->result_count);
     Node **before = NEW_ARRAY(Node *, train->result_count);
     for (int i = 0; i < train->result_count; i++) {

@@ -18,7 +18,7 @@
 #include "compiler/passes/stages.h"
 
 typedef struct ExpandedComposite { /* an expanded composite */
-    int end;           /* number of nodes when it was expanded */
+    int end;                       /* number of nodes when it was expanded */
     Node *composite, **inputs, **results;
     int result_count;
 } ExpandedComposite;

@@ -90,27 +90,24 @@ static Distribution type_of(const Node *n, Node *const *in, Distribution *type, 
 /* ---- where to reduce */
 
 typedef struct NodeDistribution { /* of a node of the old graph */
-    Distribution type;      /* typed lazily */
+    Distribution type;            /* typed lazily */
     bool forced;
-    bool accumulates;       /* the new value of a Partial accumulator */
-    double cost;            /* of not reducing here, unless a use requires it */
-    Node *partial;          /* in the new graph, if it was reduced at once: the value before */
+    bool accumulates; /* the new value of a Partial accumulator */
+    double cost;      /* of not reducing here, unless a use requires it */
+    Node *partial;    /* in the new graph, if it was reduced at once: the value before */
 } NodeDistribution;
 
 typedef struct Distributor {
     const Graph *graph;
     Graph *target;
-    NodeDistribution *values;          /* by id in graph */
-    Distribution *type;     /* scratch: of the inputs of one node */
+    NodeDistribution *values; /* by id in graph */
+    Distribution *type;       /* scratch: of the inputs of one node */
     bool *forced;
-    Node **memo;            /* by id in target: the reduction of a Partial */
+    Node **memo; /* by id in target: the reduction of a Partial */
     int memo_capacity;
 } Distributor;
 
-static double reduction_cost(const Node *n)
-{
-    return (double)shape_count(&n->shape) * dtype_bytes(n->dtype) + COLLECTIVE_BYTES;
-}
+static double reduction_cost(const Node *n) { return (double)shape_count(&n->shape) * dtype_bytes(n->dtype) + COLLECTIVE_BYTES; }
 
 static bool takes_partial(const Graph *g, const Result *r)
 {

@@ -102,10 +102,7 @@ Node *gradient_shrink(Graph *g, Node *gradient, Shape to, bool over_samples)
 static bool wants(const Sweep *s, const Node *n, int k) { return sweep_needs(s, n->in[k]); }
 
 /* Returns true if the input is the same for all samples, and the node is not, or is summed over them. */
-static bool over_samples(const Node *n, int k)
-{
-    return !n->in[k]->sharded && (n->sharded || node_sums_samples(n));
-}
+static bool over_samples(const Node *n, int k) { return !n->in[k]->sharded && (n->sharded || node_sums_samples(n)); }
 
 /* Contributes a gradient that has the input's shape but is not yet summed over the samples. */
 static void give(Sweep *s, const Node *n, int k, Node *gradient)
@@ -270,7 +267,10 @@ static void gradient_exp(Sweep *s, Node *n, Node *g) { give(s, n, 0, selected_pr
 static void gradient_log(Sweep *s, Node *n, Node *g) { give(s, n, 0, quotient(s, g, n->in[0])); }
 
 /* e^x, not y + 1, which is 0 for very negative x */
-static void gradient_expm1(Sweep *s, Node *n, Node *g) { give(s, n, 0, selected_product(s, g, graph_unary(s->g, OP_EXP, n->in[0]))); }
+static void gradient_expm1(Sweep *s, Node *n, Node *g)
+{
+    give(s, n, 0, selected_product(s, g, graph_unary(s->g, OP_EXP, n->in[0])));
+}
 
 static void gradient_log1p(Sweep *s, Node *n, Node *g)
 {
@@ -284,7 +284,10 @@ static void gradient_logistic(Sweep *s, Node *n, Node *g)
     give(s, n, 0, selected_product(s, g, graph_times(s->g, n, rest)));
 }
 
-static void gradient_sin(Sweep *s, Node *n, Node *g) { give(s, n, 0, selected_product(s, g, graph_unary(s->g, OP_COS, n->in[0]))); }
+static void gradient_sin(Sweep *s, Node *n, Node *g)
+{
+    give(s, n, 0, selected_product(s, g, graph_unary(s->g, OP_COS, n->in[0])));
+}
 
 static void gradient_cos(Sweep *s, Node *n, Node *g)
 {
@@ -301,7 +304,8 @@ static void gradient_tanh(Sweep *s, Node *n, Node *g)
 static void gradient_atan2(Sweep *s, Node *n, Node *g)
 {
     Graph *to = s->g;
-    Node *y = n->in[0], *x = n->in[1], *of_y = graph_times(to, y, y), *square = graph_binary(to, OP_ADD, graph_times(to, x, x), of_y);
+    Node *y = n->in[0], *x = n->in[1], *of_y = graph_times(to, y, y),
+         *square = graph_binary(to, OP_ADD, graph_times(to, x, x), of_y);
     for (int k = 0; k < 2; k++)
         if (wants(s, n, k)) {
             Node *slope = graph_binary(to, OP_DIV, k ? graph_negate(to, y) : x, square);
@@ -543,10 +547,7 @@ static void gradient_window_max(Sweep *s, Node *n, Node *g)
     give(s, n, 0, window_node(s, OP_WINDOW_MAX_GRADIENT, n, (Node *[]){place, g}, 2));
 }
 
-static void gradient_window_sum(Sweep *s, Node *n, Node *g)
-{
-    give(s, n, 0, window_node(s, OP_WINDOW_SUM_GRADIENT, n, &g, 1));
-}
+static void gradient_window_sum(Sweep *s, Node *n, Node *g) { give(s, n, 0, window_node(s, OP_WINDOW_SUM_GRADIENT, n, &g, 1)); }
 
 static void gradient_window_sum_gradient(Sweep *s, Node *n, Node *g)
 {
@@ -603,10 +604,7 @@ static void gradient_concat(Sweep *s, Node *n, Node *g)
 
 static void gradient_pad(Sweep *s, Node *n, Node *g) { give(s, n, 0, box(s->g, g, n->ints, &n->in[0]->shape)); }
 
-static void gradient_broadcast(Sweep *s, Node *n, Node *g)
-{
-    give(s, n, 0, gradient_shrink(s->g, g, n->in[0]->shape, false));
-}
+static void gradient_broadcast(Sweep *s, Node *n, Node *g) { give(s, n, 0, gradient_shrink(s->g, g, n->in[0]->shape, false)); }
 
 /* ---- by index */
 
@@ -639,7 +637,8 @@ static void gradient_top_k(Sweep *s, Node *n, Node *g)
     }
     Node *place = NODE(to, OP_TOP_K, ints, 3, NULL, n->in[0]);
     Dtype t = outer * extent * inner > INT32_MAX ? I64 : I32;
-    Node *rows = graph_number(to, (double)extent, t), *row = graph_binary(to, OP_MUL, graph_cast(to, graph_arange(to, outer), t), rows);
+    Node *rows = graph_number(to, (double)extent, t),
+         *row = graph_binary(to, OP_MUL, graph_cast(to, graph_arange(to, outer), t), rows);
     Node *lane = graph_reshape(to, graph_cast(to, graph_arange(to, inner), t), SHAPE(1, 1, inner));
     row = graph_reshape(to, row, SHAPE(outer, 1, 1));
     place = graph_binary(to, OP_ADD, graph_cast(to, graph_reshape(to, place, SHAPE(outer, k, inner)), t), row);

@@ -12,17 +12,19 @@ typedef struct Selection {
 
 typedef struct Sweep {
     Graph *g;
-    int forward_count;    /* nodes [0, forward_count) of g are the forward graph */
-    bool *needs;          /* of a forward node: it depends on a trained variable through differentiable operations */
-    Node ***parts;        /* contributions to its gradient so far */
+    int forward_count; /* nodes [0, forward_count) of g are the forward graph */
+    bool *needs;       /* of a forward node: it depends on a trained variable through differentiable operations */
+    Node ***parts;     /* contributions to its gradient so far */
     int *part_count;
-    bool *pending;           /* by node: a sum over samples, whose all-reduce is pending */
+    bool *pending; /* by node: a sum over samples, whose all-reduce is pending */
     int pending_count;
-    Node **variables;     /* by index: its node */
+    Node **variables;       /* by index: its node */
     Selection **selections; /* by node, if already computed; else NULL */
     int selection_count;
-    Node ***of_results;   /* of a forward SCAN: the gradients of its results */
-    struct Replaced { Node *old, *now; } *replaced; /* SCANs that were rebuilt with more results */
+    Node ***of_results; /* of a forward SCAN: the gradients of its results */
+    struct Replaced {
+        Node *old, *now;
+    } * replaced; /* SCANs that were rebuilt with more results */
     int replaced_count;
 } Sweep;
 

@@ -24,20 +24,20 @@ enum { EXPANSION = 4, FEW_FLOPS = 32 }; /* of is_expansion: elements per element
 typedef struct Hoist {
     Graph *g;
     Loop l;
-    Node **in;              /* new inputs of the loop, in g */
+    Node **in;                 /* new inputs of the loop, in g */
     const bool *used, *summed; /* by result */
-    bool sharded;           /* of the node */
+    bool sharded;              /* of the node */
     /* by node of the body */
     bool *carried, *varies; /* depends on a carry; on a carry or a sequence */
     bool *recurs;           /* carried, and a carry depends on it */
     bool *has_rule; /* it can be computed outside of the loop, and so can all that it depends on, except what may be stacked */
-    bool *stacked;          /* carried: the loop makes its stack */
-    bool *sliced;           /* ahead: computed outside, its slice is read inside */
+    bool *stacked;  /* carried: the loop makes its stack */
+    bool *sliced;   /* ahead: computed outside, its slice is read inside */
     bool *inside, *outside; /* where it is computed */
     bool *added;            /* the loop accumulates its sum over the steps */
     Outside *value;
     Node **within, **total;
-    int *place;             /* stacked: index of the stack; added: of the carry */
+    int *place; /* stacked: index of the stack; added: of the carry */
 } Hoist;
 
 static bool is_leaf(const Node *n) { return OP_INFO[n->op].op_class == LEAF; }
@@ -63,8 +63,7 @@ static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW || n
 /* Returns true for what a loop that works sample by sample cannot compute. */
 static bool must_leave(const Hoist *h, const Node *n)
 {
-    return node_sums_samples(n) || n->op == OP_GROUP_SUM || op_is_transfer(n->op) ||
-           (h->sharded && !n->sharded && !is_leaf(n));
+    return node_sums_samples(n) || n->op == OP_GROUP_SUM || op_is_transfer(n->op) || (h->sharded && !n->sharded && !is_leaf(n));
 }
 
 static _Noreturn void cannot_leave(const Node *n, bool carried)
@@ -72,8 +71,11 @@ static _Noreturn void cannot_leave(const Node *n, bool carried)
     if (carried && (node_sums_samples(n) || n->op == OP_GROUP_SUM))
         error_at(n->at, "this sum over samples depends on what a scan carries from step to step, and the next step on it: the "
                         "devices would have to meet in every step; sum over samples after the scan, or what the scan goes over");
-    error_at(n->at, "'%s' of shape %s is one for all samples, so the scan needs it for all steps at once, which cannot be computed here; "
-                    "compute it before the scan, and let the scan go over it", OP_INFO[n->op].name, shape_text(&n->shape));
+    error_at(
+        n->at,
+        "'%s' of shape %s is one for all samples, so the scan needs it for all steps at once, which cannot be computed here; "
+        "compute it before the scan, and let the scan go over it",
+        OP_INFO[n->op].name, shape_text(&n->shape));
 }
 
 /* ---- classes */
@@ -160,9 +162,7 @@ static void find_totals(Hoist *h, bool *needed)
         if (!wanted[i])
             continue;
         switch (total_kind(h, n)) {
-        case TOTAL_ONCE:
-            needed[i] = true;
-            break;
+        case TOTAL_ONCE: needed[i] = true; break;
         case TOTAL_THROUGH:
             for (int k = 0; k < n->inputs; k++)
                 *(h->varies[n->in[k]->id] ? &wanted[n->in[k]->id] : &needed[n->in[k]->id]) = true;
@@ -171,9 +171,7 @@ static void find_totals(Hoist *h, bool *needed)
             for (int k = 0; k < n->inputs; k++)
                 needed[n->in[k]->id] = true;
             break;
-        case TOTAL_SPREAD:
-            needed[batch_operand(n, 0)->id] = needed[batch_operand(n, 1)->id] = true;
-            break;
+        case TOTAL_SPREAD: needed[batch_operand(n, 0)->id] = needed[batch_operand(n, 1)->id] = true; break;
         case TOTAL_OWN:
             if (!h->carried[i] || far(h, n))
                 needed[i] = true;
@@ -190,7 +188,7 @@ static double bytes_of(const Node *n)
 {
     double bytes = (double)shape_count(&n->shape) * dtype_bytes(n->dtype);
     if (n->op == OP_SCAN)
-        return 1e30; /* its results cross */
+        return 1e30;                                  /* its results cross */
     return n->sharded ? bytes : bytes / SOME_SAMPLES; /* only values of samples matter */
 }
 

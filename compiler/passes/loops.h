@@ -8,7 +8,10 @@
 
 /* a value of a body, computed outside of the loop: `along`: of all steps, stacked along a first axis; else the same in each
  * step */
-typedef struct Outside { Node *node; bool along; } Outside;
+typedef struct Outside {
+    Node *node;
+    bool along;
+} Outside;
 
 /* Returns n's result from those of its inputs. If no input is along the steps, that is n itself in g. */
 Outside batch_node(Graph *g, int64_t steps, const Node *n, const Outside *in);

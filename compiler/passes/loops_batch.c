@@ -10,7 +10,10 @@
 #include "compiler/ir/axes.h"
 #include "compiler/passes/loops.h"
 
-typedef struct StepBatch { Graph *g; int64_t steps; } StepBatch;
+typedef struct StepBatch {
+    Graph *g;
+    int64_t steps;
+} StepBatch;
 
 static Shape with_steps(const StepBatch *b, const Shape *s)
 {
@@ -133,7 +136,8 @@ static Node *flat_index(const StepBatch *b, Node *i, int64_t extent)
         s.extent[k] = 1;
     Node *first = graph_reshape(g, graph_binary(g, OP_MUL, step, graph_number(g, (double)extent, t)), s);
     Node *below = graph_binary(g, OP_LT, wide, graph_number(g, (double)extent, t));
-    Node *inside = graph_binary(g, OP_AND, graph_binary(g, OP_LE, graph_number(g, 0, t), wide), below), *none = graph_number(g, -1, t);
+    Node *inside = graph_binary(g, OP_AND, graph_binary(g, OP_LE, graph_number(g, 0, t), wide), below),
+         *none = graph_number(g, -1, t);
     return graph_where(g, inside, graph_binary(g, OP_ADD, wide, first), none);
 }
 
@@ -324,10 +328,8 @@ bool batch_has_rule(const Node *n, const bool *along)
     switch (OP_INFO[n->op].op_class) {
     case ELEMENTWISE:
     case VIEW:
-    case WINDOW:
-        return true;
-    case REDUCTION:
-        return n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX || n->op == OP_CUMSUM;
+    case WINDOW: return true;
+    case REDUCTION: return n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX || n->op == OP_CUMSUM;
     case CONTRACTION:
         if (n->op == OP_EINSUM)
             return fresh_letter(n->text) != 0;
@@ -337,12 +339,9 @@ bool batch_has_rule(const Node *n, const bool *along)
     case INDEXING:
         return (n->op == OP_GATHER || n->op == OP_SCATTER_ADD || n->op == OP_TOP_K) && n->in[0]->shape.rank < MAX_RANK &&
                n->in[n->inputs - 1]->shape.rank < MAX_RANK;
-    case MARK:
-        return n->op == OP_GROUP_SUM || n->op == OP_STOP_GRADIENT;
-    case REGION:
-        return n->op == OP_RESULT ? n->in[0]->op == OP_SCAN : n->op == OP_SCAN && loop_has_rule(n, along);
-    case LEAF:
-        return true;
+    case MARK: return n->op == OP_GROUP_SUM || n->op == OP_STOP_GRADIENT;
+    case REGION: return n->op == OP_RESULT ? n->in[0]->op == OP_SCAN : n->op == OP_SCAN && loop_has_rule(n, along);
+    case LEAF: return true;
     }
     return false;
 }
@@ -360,23 +359,15 @@ Outside batch_node(Graph *g, int64_t steps, const Node *n, const Outside *in)
         return (Outside){graph_rebuild(g, n, own), false};
     }
     switch (n->op) {
-    case OP_EINSUM:
-        return (Outside){einsum(&b, n, in, false), true};
-    case OP_CONVOLVE:
-        return (Outside){convolve(&b, n, in), true};
+    case OP_EINSUM: return (Outside){einsum(&b, n, in, false), true};
+    case OP_CONVOLVE: return (Outside){convolve(&b, n, in), true};
     case OP_ATTENTION:
-    case OP_ATTENTION_GRADIENT:
-        return (Outside){attention(&b, n, in), true};
-    case OP_GATHER:
-        return (Outside){gather(&b, n, in), true};
-    case OP_SCATTER_ADD:
-        return (Outside){scatter(&b, n, in), true};
-    case OP_SCAN:
-        return (Outside){loop(&b, n, in), true};
-    case OP_RESULT:
-        return (Outside){result(&b, n, in), true};
-    default:
-        return (Outside){in_general(&b, n, in), true};
+    case OP_ATTENTION_GRADIENT: return (Outside){attention(&b, n, in), true};
+    case OP_GATHER: return (Outside){gather(&b, n, in), true};
+    case OP_SCATTER_ADD: return (Outside){scatter(&b, n, in), true};
+    case OP_SCAN: return (Outside){loop(&b, n, in), true};
+    case OP_RESULT: return (Outside){result(&b, n, in), true};
+    default: return (Outside){in_general(&b, n, in), true};
     }
 }
 
@@ -396,7 +387,7 @@ bool batch_is_contraction(const Node *n, const bool *along)
 Node *batch_contraction_total(Graph *g, int64_t steps, const Node *n, const Outside *in)
 {
     StepBatch b = {g, steps};
-    return n->op == OP_EINSUM             ? einsum(&b, n, in, true)
+    return n->op == OP_EINSUM            ? einsum(&b, n, in, true)
            : n->op == OP_CONVOLVE_WEIGHT ? convolve_weight_total(&b, n, in)
                                          : scatter_total(&b, n, in);
 }

@@ -7,9 +7,19 @@
  * sink is taken. */
 #include "compiler/passes/loops.h"
 
-typedef struct Edge { int to, back; double residual; } Edge; /* back: index of its reverse among the edges of `to` */
-typedef struct Vertex { Edge *edges; int count, level, next; } Vertex;
-typedef struct Flow { Vertex *vertices; int count, source, target; int *queue; } Flow;
+typedef struct Edge {
+    int to, back;
+    double residual;
+} Edge; /* back: index of its reverse among the edges of `to` */
+typedef struct Vertex {
+    Edge *edges;
+    int count, level, next;
+} Vertex;
+typedef struct Flow {
+    Vertex *vertices;
+    int count, source, target;
+    int *queue;
+} Flow;
 
 static const double ENDLESS = 1e300;
 

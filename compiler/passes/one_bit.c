@@ -76,7 +76,8 @@ static Node *sum_of_bits(Graph *g, const Node *reduce, int residual)
     Node *c = NODE(g, OP_OWN, NULL, 0, NULL, graph_binary(g, OP_ADD, reduce->in[0]->mapped, before));
     c->name = "with_residual";
     Node *q = quantised(c), *rest = graph_binary(g, OP_SUB, c, out_of_segments(q, c->shape));
-    Node *infinite = filled(rest, INFINITY, rest->dtype), *finite = graph_binary(g, OP_LT, graph_unary(g, OP_ABS, rest), infinite);
+    Node *infinite = filled(rest, INFINITY, rest->dtype),
+         *finite = graph_binary(g, OP_LT, graph_unary(g, OP_ABS, rest), infinite);
     rest = graph_where(g, finite, rest, filled(rest, 0, rest->dtype));
     graph_result(g, ROLE_UPDATE, g->model->variables[residual].name, residual, rest, NULL);
     return out_of_segments(NODE(g, OP_REDUCE_BITS, NULL, 0, NULL, q), c->shape);
@@ -88,7 +89,9 @@ Graph *send_one_bit(Graph *train)
     Graph *g = graph_new(m, train->name, train->parent);
     const bool *gradient = graph_summed_gradients(train);
     if (m->precision == F16)
-        fail(1, "one-bit gradients do not go with precision = f16, whose loss scale changes from step to step, but not what is left of the steps before; bf16 has none");
+        fail(
+            1,
+            "one-bit gradients do not go with precision = f16, whose loss scale changes from step to step, but not what is left of the steps before; bf16 has none");
     const char **weight = graph_summed_weights(train);
     for (int i = 0; i < train->node_count; i++) {
         Node *n = train->nodes[i];

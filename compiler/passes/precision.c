@@ -54,22 +54,17 @@ static Node *widen(Graph *g, Node *n)
 {
     Node **in = mapped_inputs(n);
     switch (n->op) {
-    case OP_SCAN:
-        return widen_loop(g, n, in);
-    case OP_VARIABLE:
-        return graph_variable(g, (int)n->ints[0]);
+    case OP_SCAN: return widen_loop(g, n, in);
+    case OP_VARIABLE: return graph_variable(g, (int)n->ints[0]);
     case OP_INPUT:
-    case OP_RANDOM:
-        return graph_cast(g, graph_rebuild(g, n, in), wide(n->dtype));
+    case OP_RANDOM: return graph_cast(g, graph_rebuild(g, n, in), wide(n->dtype));
     case OP_CONSTANT: {
         Node like = *n;
         like.dtype = wide(n->dtype);
         return graph_rebuild(g, &like, in);
     }
-    case OP_CAST:
-        return graph_cast(g, in[0], wide(n->dtype));
-    default:
-        return graph_rebuild(g, n, in);
+    case OP_CAST: return graph_cast(g, in[0], wide(n->dtype));
+    default: return graph_rebuild(g, n, in);
     }
 }
 
@@ -94,13 +89,13 @@ static Graph *widen_all(Graph *g)
 
 /* ---- 16-bit types: which values */
 
-typedef struct NodePrecision {      /* of a node of the old graph */
-    bool activation;        /* computed from a contraction's result, or from rows of a table */
-    bool operand;           /* of a contraction, through views */
-    bool rounded;           /* all users see its BF16 version */
+typedef struct NodePrecision { /* of a node of the old graph */
+    bool activation;           /* computed from a contraction's result, or from rows of a table */
+    bool operand;              /* of a contraction, through views */
+    bool rounded;              /* all users see its BF16 version */
     bool want_half, want_full; /* versions that are used */
-    int end;                /* id of the node that all its uses lead to, through single uses; -1: several */
-    Node *half;             /* in the new graph: the BF16 version; the other one is node->mapped */
+    int end;                   /* id of the node that all its uses lead to, through single uses; -1: several */
+    Node *half;                /* in the new graph: the BF16 version; the other one is node->mapped */
 } NodePrecision;
 
 static bool is_contraction(const Node *n)
@@ -275,7 +270,7 @@ typedef struct Narrower {
     const Graph *graph;
     Graph *target;
     NodePrecision *values;
-    const int *copy;        /* by variable */
+    const int *copy; /* by variable */
     Dtype half;
 } Narrower;
 
@@ -368,14 +363,10 @@ static Graph *narrow_all(Graph *g)
 Graph *choose_precision(Graph *g)
 {
     switch (g->model->precision) {
-    case F32:
-        return g;
-    case F64:
-        return widen_all(g);
+    case F32: return g;
+    case F64: return widen_all(g);
     case BF16:
-    case F16:
-        return narrow_all(g);
-    default:
-        die("precision %s", dtype_name(g->model->precision));
+    case F16: return narrow_all(g);
+    default: die("precision %s", dtype_name(g->model->precision));
     }
 }

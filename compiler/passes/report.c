@@ -21,24 +21,24 @@
 enum { REPORTED_ELEMENTS = 4096 };
 
 typedef struct ReportSum { /* over the samples of a report */
-    int variable;       /* its accumulator */
-    Node *added;        /* in the step graph: what a step adds to it */
-    Node *total;        /* in the report graph, F64, of the variable's shape */
+    int variable;          /* its accumulator */
+    Node *added;           /* in the step graph: what a step adds to it */
+    Node *total;           /* in the report graph, F64, of the variable's shape */
 } ReportSum;
 
 typedef struct Reporter {
     Model *model;
-    const char *prefix;     /* of the names of accumulators */
+    const char *prefix; /* of the names of accumulators */
     const Graph *source;
     Graph *step;   /* the new train or eval graph */
     Graph *report; /* where sums become numbers: the report graph, or the step's for what is observed */
     ReportSum *sums;
     int sum_count;
     /* by id in source */
-    bool *after_total;      /* is or depends on a TOTAL */
-    bool *of_step;          /* depends on what a step brings, other than through a TOTAL */
-    int *sum_of_total;      /* of a TOTAL: its sum */
-    Node **report_nodes;            /* in the report graph: F64 or bool */
+    bool *after_total;   /* is or depends on a TOTAL */
+    bool *of_step;       /* depends on what a step brings, other than through a TOTAL */
+    int *sum_of_total;   /* of a TOTAL: its sum */
+    Node **report_nodes; /* in the report graph: F64 or bool */
 } Reporter;
 
 /* ---- accumulators */

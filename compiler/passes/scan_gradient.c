@@ -19,22 +19,26 @@
 
 /* What an ARG of the step's gradient is; CONDITION: selects a gradient. */
 typedef enum Meaning { BEFORE, INPUT, CARRY_GRADIENT, STACK_GRADIENT, CONDITION } Meaning;
-typedef struct ReverseArgument { Meaning meaning; int number; } ReverseArgument; /* of the carry, input, stack or condition */
+typedef struct ReverseArgument {
+    Meaning meaning;
+    int number;
+} ReverseArgument; /* of the carry, input, stack or condition */
 
-typedef ReverseArgument Output; /* a gradient; BEFORE: of the carry before the step; INPUT: of the slice or the captured value */
+/* a gradient; BEFORE: of the carry before the step; INPUT: of the slice or the captured value */
+typedef ReverseArgument Output;
 
 typedef struct Reverse {
     Sweep *s;
     Graph *g;
     Node *scan;
     Loop l;
-    Node **given;           /* by result of the scan: its gradient, or NULL */
-    bool *active;           /* by carry: a gradient may flow through it */
-    Selection common;       /* of all given gradients, in every step */
-    Node **conditions;      /* by number: the node outside, of which each step reads all or its slice */
+    Node **given;      /* by result of the scan: its gradient, or NULL */
+    bool *active;      /* by carry: a gradient may flow through it */
+    Selection common;  /* of all given gradients, in every step */
+    Node **conditions; /* by number: the node outside, of which each step reads all or its slice */
     bool *stepwise;
     int condition_count;
-    Graph *body;            /* a step of the loop and its gradient; its results are `outputs` */
+    Graph *body; /* a step of the loop and its gradient; its results are `outputs` */
     ReverseArgument *arguments;
     int argument_count;
     Output *outputs;
@@ -279,10 +283,7 @@ static void decide(Reverse *r)
 
 /* ---- the forward loop with more stacks */
 
-static bool is_sequence(const Reverse *r, const Node *n)
-{
-    return n->op == OP_ARG && r->arguments[n->ints[0]].meaning == INPUT;
-}
+static bool is_sequence(const Reverse *r, const Node *n) { return n->op == OP_ARG && r->arguments[n->ints[0]].meaning == INPUT; }
 
 static void store(Reverse *r)
 {
@@ -340,8 +341,7 @@ static Node *argument_inside(const Reverse *r, Graph *inner, const Node *n, Node
     case INPUT: return graph_capture(inner, r->l.in[a.number]);
     case CARRY_GRADIENT: return carries[a.number];
     case STACK_GRADIENT: return graph_scan_sequence(inner, r->given[r->l.carries + a.number]);
-    case CONDITION:
-        return (r->stepwise[a.number] ? graph_scan_sequence : graph_capture)(inner, r->conditions[a.number]);
+    case CONDITION: return (r->stepwise[a.number] ? graph_scan_sequence : graph_capture)(inner, r->conditions[a.number]);
     case BEFORE: break;
     }
     die("a carry that was not stored");

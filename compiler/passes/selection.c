@@ -284,23 +284,17 @@ static Selection read_selection(Sweep *s, const Node *n)
     if (shape_count(&n->shape) == 0 || !dtype_is_float(n->dtype))
         return y;
     switch (n->op) {
-    case OP_WHERE:
-        return read_where(s, n);
+    case OP_WHERE: return read_where(s, n);
     case OP_ADD:
-    case OP_SUB:
-        return read_sum(s, in[0], in[1]);
-    case OP_MUL:
-        return is_finite_number(in[1]) ? *selection_of(s, in[0]) : is_finite_number(in[0]) ? *selection_of(s, in[1]) : y;
-    case OP_DIV:
-        return is_finite_number(in[1]) && !node_is_zero(in[1]) ? *selection_of(s, in[0]) : y;
+    case OP_SUB: return read_sum(s, in[0], in[1]);
+    case OP_MUL: return is_finite_number(in[1]) ? *selection_of(s, in[0]) : is_finite_number(in[0]) ? *selection_of(s, in[1]) : y;
+    case OP_DIV: return is_finite_number(in[1]) && !node_is_zero(in[1]) ? *selection_of(s, in[0]) : y;
     case OP_CAST:
-    case OP_REDUCE:
-        return dtype_is_float(in[0]->dtype) ? *selection_of(s, in[0]) : y;
+    case OP_REDUCE: return dtype_is_float(in[0]->dtype) ? *selection_of(s, in[0]) : y;
     case OP_RESHAPE:
     case OP_BROADCAST:
     case OP_SLICE:
-    case OP_UNSLICE:
-        return read_view(s, n);
+    case OP_UNSLICE: return read_view(s, n);
     case OP_GATHER:
         add_inside(s, &y, n);
         add_of_axes(s, &y, n, 0);
@@ -309,19 +303,14 @@ static Selection read_selection(Sweep *s, const Node *n)
         if (node_is_zero(in[0]) && n->sharded)
             add_of_axes(s, &y, n, 2);
         return y;
-    case OP_GROUP_SUM: /* combines samples */
-        add_of_samples(s, &y, selection_of(s, in[0]), false);
-        return y;
+    case OP_GROUP_SUM: /* combines samples */ add_of_samples(s, &y, selection_of(s, in[0]), false); return y;
     case OP_TRANSPOSE:
     case OP_SUM:
     case OP_CUMSUM:
     case OP_WINDOW_SUM:
     case OP_WINDOW_SUM_GRADIENT:
-    case OP_WINDOW_MAX_GRADIENT:
-        add_of_axes(s, &y, n, n->inputs - 1);
-        return y;
-    default:
-        return y;
+    case OP_WINDOW_MAX_GRADIENT: add_of_axes(s, &y, n, n->inputs - 1); return y;
+    default: return y;
     }
 }
 

@@ -31,24 +31,26 @@
 /* the smallest weights, up to this fraction of all elements, are not worth transfers of their own */
 static const double SMALL = 0.01;
 
-typedef struct NodeSharding {  /* of a node of the train graph */
-    bool split_computed;           /* depends on Split gradients, element by element */
-    bool split_used;         /* not `split_computed`, but only used by `split_computed` nodes, element by element: it is split if a variable in it is */
-    int cluster;        /* split_computed: union-find parent among nodes that must be split together */
-    bool unsplittable;         /* of such a node: it may not be split */
-    Node *gathered;     /* split_computed: in the new graph, the whole value; NULL: not needed yet */
+typedef struct NodeSharding { /* of a node of the train graph */
+    bool split_computed;      /* depends on Split gradients, element by element */
+    /* not `split_computed`, but only used by `split_computed` nodes, element by element: it is split if a variable in it is */
+    bool split_used;
+    int cluster;       /* split_computed: union-find parent among nodes that must be split together */
+    bool unsplittable; /* of such a node: it may not be split */
+    Node *gathered;    /* split_computed: in the new graph, the whole value; NULL: not needed yet */
 } NodeSharding;
 
 typedef struct Sharder {
     Model *model;
     Sharding what;
     const Graph *train;
-    Graph *const *graphs; int graph_count; /* train is one of them */
+    Graph *const *graphs;
+    int graph_count; /* train is one of them */
     Graph *target;
-    NodeSharding *values;      /* by id, of train */
-    bool *gathers;      /* by variable: it is split, and gathered for its readers */
-    bool *sums;         /* by variable: it accumulates a gradient, and is split */
-    int64_t small;      /* elements of the largest weight that stays whole, with its gradient */
+    NodeSharding *values; /* by id, of train */
+    bool *gathers;        /* by variable: it is split, and gathered for its readers */
+    bool *sums;           /* by variable: it accumulates a gradient, and is split */
+    int64_t small;        /* elements of the largest weight that stays whole, with its gradient */
 } Sharder;
 
 static NodeSharding *value_of(const Sharder *s, const Node *n) { return &s->values[n->id]; }
@@ -83,7 +85,10 @@ static int cluster_of(const Sharder *s, int id)
     return id;
 }
 
-static bool is_gradient(const Sharder *s, const Node *n) { return n->op == OP_REDUCE && n->backward && shape_count(&n->shape) > s->small; }
+static bool is_gradient(const Sharder *s, const Node *n)
+{
+    return n->op == OP_REDUCE && n->backward && shape_count(&n->shape) > s->small;
+}
 
 static int variable_of(const Node *n) { return n->op == OP_VARIABLE ? (int)n->ints[0] : -1; }
 
@@ -137,7 +142,10 @@ static void find_split_computed(const Sharder *s)
 }
 
 /* of train: its inputs may be parts */
-static bool takes_parts(const Sharder *s, const Node *n) { return value_of(s, n)->split_computed || value_of(s, n)->split_used || node_sums_all(n); }
+static bool takes_parts(const Sharder *s, const Node *n)
+{
+    return value_of(s, n)->split_computed || value_of(s, n)->split_used || node_sums_all(n);
+}
 
 /* Sets `split_used`, from the users back; gathered variables are available both ways. */
 static void find_split_used(const Sharder *s)
@@ -202,7 +210,8 @@ static void find_gathered(const Sharder *s)
             kept[g->results[i].index] = true;
     for (int v = 0; v < s->model->variable_count; v++) {
         const Variable *x = &s->model->variables[v];
-        s->gathers[v] = !kept[v] && shape_count(&x->shape) > s->small && (x->kind == WEIGHT || x->kind == AVERAGE || x->kind == ROUNDED);
+        s->gathers[v] =
+            !kept[v] && shape_count(&x->shape) > s->small && (x->kind == WEIGHT || x->kind == AVERAGE || x->kind == ROUNDED);
     }
 }
 
@@ -341,8 +350,13 @@ static bool has_split(const Graph *g)
 void shard(Model *m, Sharding what, const Graph *train, Graph *const *graphs, int graph_count, Graph **sharded)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
-    Sharder s = {.model = m, .what = what, .train = train, .graphs = graphs, .graph_count = graph_count,
-                 .values = NEW_ARRAY(NodeSharding, train->node_count), .gathers = NEW_ARRAY(bool, m->variable_count),
+    Sharder s = {.model = m,
+                 .what = what,
+                 .train = train,
+                 .graphs = graphs,
+                 .graph_count = graph_count,
+                 .values = NEW_ARRAY(NodeSharding, train->node_count),
+                 .gathers = NEW_ARRAY(bool, m->variable_count),
                  .sums = NEW_ARRAY(bool, m->variable_count)};
     s.small = largest_small(m);
     find_split_computed(&s);

@@ -10,8 +10,8 @@
 /* loops.c          loops: what does not depend on carries is computed outside, for all steps at once */
 Graph *hoist_loops(Graph *);
 /* composite.c      COMPOSITE nodes -> primitives: the table's forward (with its own gradient in differentiate), or the body */
-bool composite_known(const char *layer, bool training);      /* library layers that the elaborator keeps as composites */
-Graph *inline_bodies(Graph *);                               /* every composite by its library body */
+bool composite_known(const char *layer, bool training); /* library layers that the elaborator keeps as composites */
+Graph *inline_bodies(Graph *);                          /* every composite by its library body */
 Graph *inline_groups(Graph *, int64_t least); /* groupnorm with at least so many channels per group; else the table's form */
 /* differentiate.c  ROLE_LOSS -> ROLE_GRADIENT per trained variable, and ROLE_REPORT loss; composites are expanded */
 Graph *differentiate(Graph *train);
@@ -27,7 +27,7 @@ Graph *derive_decode(Graph *predict);
 Graph *delay_gradients(Graph *train);
 /* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; skipped steps; averages; OBSERVED */
 Graph *update(Graph *train);
-Graph *count_applied(Graph *);                               /* `step` in other graphs, if steps may be skipped */
+Graph *count_applied(Graph *); /* `step` in other graphs, if steps may be skipped */
 /* distribute.c     every node's distribution; REDUCE where Partial must become Replicated */
 Graph *distribute(Graph *);
 /* accumulate.c     accumulate > 1: cuts at the reductions; adds accumulators to the model */

@@ -37,10 +37,10 @@ static bool skips(const Model *m) { return m->on_nan == NAN_SKIP || m->precision
 
 typedef struct Updater {
     Graph *target;
-    Node **gradients;   /* by variable; NULL: none */
-    Node **observed;    /* the same before clipping */
-    Node **squares; /* by group of clipping: the sum of their squares before clipping; NULL: not computed yet, or no gradient */
-    Node *good;         /* true if the step counts; NULL: every step does */
+    Node **gradients; /* by variable; NULL: none */
+    Node **observed;  /* the same before clipping */
+    Node **squares;   /* by group of clipping: the sum of their squares before clipping; NULL: not computed yet, or no gradient */
+    Node *good;       /* true if the step counts; NULL: every step does */
 } Updater;
 
 /* Adds pairwise, so that depth and rounding stay small. */
@@ -81,10 +81,7 @@ static Node *limit_elements(Graph *g, Node *x, double limit)
     return graph_where(g, graph_binary(g, OP_LT, x, least), least, above);
 }
 
-static Clip clip_of(const Model *m, int group)
-{
-    return group ? m->clips[group - 1] : (Clip){m->clip_kind, m->clip};
-}
+static Clip clip_of(const Model *m, int group) { return group ? m->clips[group - 1] : (Clip){m->clip_kind, m->clip}; }
 
 /* Returns the sum of squares of all gradients of a group, before they are clipped; NULL: it has none. */
 static Node *group_squares(Updater *u, const Model *m, int group)
@@ -159,7 +156,8 @@ static void clip(Updater *u, const Model *m)
 static Node *count_bad(Graph *g, Node *x)
 {
     int axes[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-    Node *infinite = graph_fill(g, INFINITY, x->shape, x->dtype), *finite = graph_binary(g, OP_LT, graph_unary(g, OP_ABS, x), infinite);
+    Node *infinite = graph_fill(g, INFINITY, x->shape, x->dtype),
+         *finite = graph_binary(g, OP_LT, graph_unary(g, OP_ABS, x), infinite);
     Node *one = graph_fill(g, 1, x->shape, F64), *bad = graph_where(g, finite, graph_fill(g, 0, x->shape, F64), one);
     return graph_sum(g, bad, axes, x->shape.rank);
 }
@@ -265,14 +263,10 @@ static Node *in_steps(Graph *g, Quantity q)
 {
     Node *amount = graph_weak(g, q.amount), *all = graph_run(g, RUN_TOTAL_STEPS, 0);
     switch (q.unit) {
-    case UNIT_EPOCHS:
-        return graph_binary(g, OP_MUL, amount, graph_binary(g, OP_DIV, all, graph_run(g, RUN_TOTAL_EPOCHS, 0)));
-    case UNIT_SAMPLES:
-        return graph_weak(g, q.amount / (double)g->model->batch);
-    case UNIT_SHARE:
-        return graph_binary(g, OP_MUL, amount, all);
-    default:
-        return amount;
+    case UNIT_EPOCHS: return graph_binary(g, OP_MUL, amount, graph_binary(g, OP_DIV, all, graph_run(g, RUN_TOTAL_EPOCHS, 0)));
+    case UNIT_SAMPLES: return graph_weak(g, q.amount / (double)g->model->batch);
+    case UNIT_SHARE: return graph_binary(g, OP_MUL, amount, all);
+    default: return amount;
     }
 }
 

@@ -37,11 +37,13 @@
 
 /* ---- dependences of tasks */
 typedef struct TaskNeeds { /* of one task */
-    int *before; int count; /* tasks, by number; a task may be listed twice */
+    int *before;
+    int count; /* tasks, by number; a task may be listed twice */
 } TaskNeeds;
 typedef struct TensorUse { /* of one tensor, so far */
-    int writer;             /* -1: none */
-    int *readers; int count;/* since the last write */
+    int writer;            /* -1: none */
+    int *readers;
+    int count; /* since the last write */
 } TensorUse;
 
 static TaskNeeds *find_needs(const Phase *p)
@@ -85,10 +87,11 @@ typedef struct Ordering {
     bool *reduces;      /* by task: a transfer of more than 0 bytes */
     bool *final, *tail; /* by task */
     bool *waited;       /* by task: a sum that values of samples depend on: computing waits for it in the middle of the step */
-    bool *copies_before_gather, *copies_after_scatter; /* by task: copies that move: to before a gather (leads), to after a reduce-scatter (keeps) */
-    int *place;         /* by task: of kernels outside the tail the number of the call; of transfers that of the last producer */
-    int *group;         /* by task: number of its group; -1: none */
-    double engines_us;  /* time of a step that is saved if copy engines transfer the gradients; 0: they do not */
+    /* by task: copies that move: to before a gather (leads), to after a reduce-scatter (keeps) */
+    bool *copies_before_gather, *copies_after_scatter;
+    int *place;        /* by task: of kernels outside the tail the number of the call; of transfers that of the last producer */
+    int *group;        /* by task: number of its group; -1: none */
+    double engines_us; /* time of a step that is saved if copy engines transfer the gradients; 0: they do not */
     Order *order;
 } Ordering;
 
@@ -108,8 +111,10 @@ static bool copies_scattered(const Ordering *o, int t)
     const Task *task = o->phase->tasks[t];
     const TaskNeeds *need = &o->needs[t];
     bool copies = task->kind == TASK_KERNEL && task->elements && task->read_count == 1 && task->write_count == 1 &&
-                  tensor_is_divided(task->writes[0], task->elements) && task->writes[0]->kind == TENSOR_TEMPORARY && need->count == 1;
-    return copies && o->reduces[need->before[0]] && o->phase->tasks[need->before[0]]->participants.transfer == MGPU_TRANSFER_REDUCE_SCATTER;
+                  tensor_is_divided(task->writes[0], task->elements) && task->writes[0]->kind == TENSOR_TEMPORARY &&
+                  need->count == 1;
+    return copies && o->reduces[need->before[0]] &&
+           o->phase->tasks[need->before[0]]->participants.transfer == MGPU_TRANSFER_REDUCE_SCATTER;
 }
 
 static void find_moving(Ordering *o)
@@ -198,7 +203,10 @@ static GatherCopy *list_gather_copies(const Ordering *o, int calls, int *count)
 
 static bool is_of_bits(const Task *t) { return t->participants.transfer == MGPU_TRANSFER_REDUCE_BITS; }
 static bool is_of_moments(const Task *t) { return t->participants.transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
-static bool all_reduces(const Task *t) { return t->participants.transfer == MGPU_TRANSFER_REDUCE || is_of_bits(t) || is_of_moments(t); }
+static bool all_reduces(const Task *t)
+{
+    return t->participants.transfer == MGPU_TRANSFER_REDUCE || is_of_bits(t) || is_of_moments(t);
+}
 
 static void find_waited(Ordering *o)
 {
@@ -229,7 +237,8 @@ static bool fill_head(const Ordering *o, int *calls, int count)
                         .stays = task->update,
                         .stops = o->waited[t]};
         if (f->stops) {
-            Cost c = cost_of_transfer(o->members, &(Group){.participants = task->participants}, (double)tensor_bytes(task->writes[0], 1));
+            Cost c = cost_of_transfer(o->members, &(Group){.participants = task->participants},
+                                      (double)tensor_bytes(task->writes[0], 1));
             f->us = c.us;
             f->taken = c.taken;
         } else if (task->kind == TASK_KERNEL)
@@ -287,7 +296,12 @@ static int new_group(Ordering *o, int t)
 {
     const Task *task = o->phase->tasks[t];
     const Tensor *x = task->writes[0];
-    Group g = {.dtype = x->dtype, .bucket = may_move(x), .final = o->final[t], .gathered_once = task->gathered_once, .participants = task->participants, .at = task->at};
+    Group g = {.dtype = x->dtype,
+               .bucket = may_move(x),
+               .final = o->final[t],
+               .gathered_once = task->gathered_once,
+               .participants = task->participants,
+               .at = task->at};
     if (mgpu_transfer_splits(g.participants.transfer) && !g.participants.parts)
         g.participants.parts = split_elements(tensor_bytes(x, 1) / dtype_bytes(x->dtype), o->members->count);
     APPEND(o->order->groups, o->order->group_count, g);
@@ -370,7 +384,9 @@ static void gather_others(Ordering *o, const int *ready)
 
 /* by the call that completes them; transfers that forward and backward wait for precede those that can be hidden; then by
  * number */
-typedef struct Rank { int after, final, number; } Rank;
+typedef struct Rank {
+    int after, final, number;
+} Rank;
 static int compare_rank(const void *a, const void *b)
 {
     const Rank *x = a, *y = b;
@@ -429,10 +445,10 @@ static void sort_groups(Ordering *o)
 /* ---- copies of reduce-scattered gradients: in the head when the reduce-scatter is predicted to have ended, else in the tail */
 typedef struct CopyPlacement {
     Ordering *o;
-    Order before;           /* without the copies */
-    int *waiting, count, next; /* the copies, in the order of their groups */
-    double comp_us, comm_us, sync_us;  /* end of the last operation of each lane */
-    double *over_us;                   /* by group: predicted end */
+    Order before;                     /* without the copies */
+    int *waiting, count, next;        /* the copies, in the order of their groups */
+    double comp_us, comm_us, sync_us; /* end of the last operation of each lane */
+    double *over_us;                  /* by group: predicted end */
 } CopyPlacement;
 
 static void list_copies(CopyPlacement *k)
@@ -541,7 +557,8 @@ static void place_tail(Ordering *o)
 static int compare_updates(const void *a, const void *b)
 {
     const Update *x = a, *y = b;
-    return x->reduced != y->reduced ? (x->reduced > y->reduced) - (x->reduced < y->reduced) : (x->function > y->function) - (x->function < y->function);
+    return x->reduced != y->reduced ? (x->reduced > y->reduced) - (x->reduced < y->reduced)
+                                    : (x->function > y->function) - (x->function < y->function);
 }
 
 /* Returns, by task, the last of the sums that it waits for; -1: there is none. */
@@ -571,10 +588,14 @@ static void add_updates(const Ordering *o, const Device *d, const int *final, Ti
         if (!o->tail[t] || task->kind != TASK_KERNEL)
             continue;
         const Kernel *function = function_of_launch(o->program, task);
-        double units = units_of_task(task, o->members->count, o->samples), joined = time_in_joint_launch(o->program, d, task, units);
+        double units = units_of_task(task, o->members->count, o->samples),
+               joined = time_in_joint_launch(o->program, d, task, units);
         longer = fmax(longer, time_of_task(o->program, d, task, units) - joined);
         all_reduces[last[t]].update_us += joined;
-        APPEND(updates, line->update_count, ((Update){last[t], o->program->target->regions ? 0 : function ? function->number : -1}));
+        APPEND(updates, line->update_count,
+               ((Update){last[t], o->program->target->regions ? 0
+                                  : function                  ? function->number
+                                                              : -1}));
     }
     if (updates)
         qsort(updates, (size_t)line->update_count, sizeof *updates, compare_updates);
@@ -607,8 +628,12 @@ static ReducedValue reduced_of(const Ordering *o, int t)
 {
     const Task *task = o->phase->tasks[t];
     const Tensor *x = task->writes[0];
-    return (ReducedValue){.place = o->place[t], .bytes = tensor_bytes(x, 1), .dtype = x->dtype, .what = collect_of(task->participants.transfer),
-                 .own_bucket = !may_move(x) || !all_reduces(task) || is_of_moments(task) || (is_of_bits(task) && shape_count(&x->shape) % MGPU_SEGMENT != 0)};
+    return (ReducedValue){.place = o->place[t],
+                          .bytes = tensor_bytes(x, 1),
+                          .dtype = x->dtype,
+                          .what = collect_of(task->participants.transfer),
+                          .own_bucket = !may_move(x) || !all_reduces(task) || is_of_moments(task) ||
+                                        (is_of_bits(task) && shape_count(&x->shape) % MGPU_SEGMENT != 0)};
 }
 
 /* Chooses buckets, with the stops in their present lanes; *end: of the step. */
@@ -662,8 +687,12 @@ static Buckets choose_buckets(Ordering *o, const int *final)
     Device d = member_device(o->members, 0);
     bool regions = o->program->target->regions;
     double *call_us = NEW_ARRAY(double, order->call_count);
-    Timeline t = {.members = o->members, .call_us = call_us, .call_count = order->call_count, .stop_count = order->group_count,
-                  .region_us = regions ? d.launch_us.value : 0, .joins_buckets = !regions,
+    Timeline t = {.members = o->members,
+                  .call_us = call_us,
+                  .call_count = order->call_count,
+                  .stop_count = order->group_count,
+                  .region_us = regions ? d.launch_us.value : 0,
+                  .joins_buckets = !regions,
                   .by_engines = policy_implementation(policy_of(o->program->options)) == MGPU_IMPLEMENTATION_COPY};
     while (final[t.reduced_count] >= 0)
         t.reduced_count++;
@@ -678,7 +707,8 @@ static Buckets choose_buckets(Ordering *o, const int *final)
     double end, beside_end;
     Buckets buckets = buckets_with(o, &t, &end);
     /* the methods of transfers are not known until the run */
-    bool open = o->program->target->transfers == MGPU_IMPLEMENTATION_AUTO && !names_machine(o->program) && waited == WAITED_BY_COST;
+    bool open =
+        o->program->target->transfers == MGPU_IMPLEMENTATION_AUTO && !names_machine(o->program) && waited == WAITED_BY_COST;
     if (open || waited == WAITED_COMM || !methods_of_small_transfers(o->members) || !set_sync_lane(o, true, 0))
         return without_units(o, &t, buckets, end);
     Buckets beside = buckets_with(o, &t, &beside_end);
@@ -751,11 +781,11 @@ static void check_ends(const Phase *p, int devices)
         int ends = task->kind == TASK_TRANSFER ? mgpu_transfer_row(task->participants.transfer)->ends : 0;
         int most = ends > 1 && task->participants.to > task->participants.from ? task->participants.to : task->participants.from;
         if (ends > 0 && most >= devices)
-            error_at(task->at, "'%s' names device %d; this plan has %d, numbered from 0", transfer_word(task->participants.transfer), most,
-                     devices);
+            error_at(task->at, "'%s' names device %d; this plan has %d, numbered from 0",
+                     transfer_word(task->participants.transfer), most, devices);
         if (task->part_count > 0 && task->part_count != devices + 1)
-            error_at(task->at, "'%s' has parts for %d devices; this plan has %d", transfer_word(task->participants.transfer), task->part_count - 1,
-                     devices);
+            error_at(task->at, "'%s' has parts for %d devices; this plan has %d", transfer_word(task->participants.transfer),
+                     task->part_count - 1, devices);
     }
 }
 

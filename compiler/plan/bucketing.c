@@ -26,7 +26,9 @@ enum { KINDS = 2 * DTYPES };
 static int kind_of(const ReducedValue *s) { return (int)s->dtype + (s->what == COLLECT_BITS ? DTYPES : 0); }
 
 /* time of a transfer, and the time that computing loses during it, because the transfer occupies SMs */
-typedef struct TransferTime { double us, lost_us; } TransferTime;
+typedef struct TransferTime {
+    double us, lost_us;
+} TransferTime;
 
 /* Returns the time that computing loses if there is `left_us` to compute when the transfer begins. */
 static double lost_us(TransferTime x, double left_us)
@@ -48,7 +50,12 @@ static TransferTime time_of(const Timeline *t, Collect what, int64_t bytes)
 }
 
 /* ---- the lanes */
-typedef struct Bucket { int after, launches; int64_t bytes; TransferTime takes; double update_us; } Bucket;
+typedef struct Bucket {
+    int after, launches;
+    int64_t bytes;
+    TransferTime takes;
+    double update_us;
+} Bucket;
 
 static void count_launches(const Timeline *t, const Buckets *b, Bucket *list)
 {
@@ -149,10 +156,12 @@ static double run_lanes(const Timeline *t, const Buckets *b)
         }
     }
     bool early = false;
-    double until = t->joins_buckets ? us_before[t->call_count] : 0; /* updates of buckets that have ended by then share launches */
+    /* updates of buckets that have ended by then share launches */
+    double until = t->joins_buckets ? us_before[t->call_count] : 0;
     for (int k = 0; k < b->count; k++) {
         const Bucket *x = &list[order[k]];
-        comp = (comp > over[k] ? comp : over[k]) + x->update_us + own_launches(x->launches, over[k], until, &early) * t->launch_us;
+        comp =
+            (comp > over[k] ? comp : over[k]) + x->update_us + own_launches(x->launches, over[k], until, &early) * t->launch_us;
     }
     return comp;
 }
@@ -203,20 +212,31 @@ Buckets buckets_of_size(const Timeline *t, int64_t bytes)
 
 /* ---- the partition */
 enum { BEST_STATES = 24, WAITS = 3, MOST_RUNS = 256 };
-typedef struct State {          /* when the bucket that ends with a sum has begun */
-    double comp, comm, sync;    /* when the lanes become free */
-    double tail; /* lower bound for the end of the step: the latest end of a bucket and of the updates from its first one on */
-    int launches;               /* of updates, so far */
-    bool early;                 /* a bucket ends before computing does */
-    double guess;               /* end of the step, if all that is left is one bucket, which begins at once and occupies no SMs */
-    struct { double us; int before; } waits[WAITS]; int wait_count; /* call `before` waits until `us`; ascending in both */
-    int from, parent;           /* the bucket's sums are from + 1 ... this one; parent: the previous state */
+typedef struct State {       /* when the bucket that ends with a sum has begun */
+    double comp, comm, sync; /* when the lanes become free */
+    double tail;  /* lower bound for the end of the step: the latest end of a bucket and of the updates from its first one on */
+    int launches; /* of updates, so far */
+    bool early;   /* a bucket ends before computing does */
+    double guess; /* end of the step, if all that is left is one bucket, which begins at once and occupies no SMs */
+    struct {
+        double us;
+        int before;
+    } waits[WAITS];
+    int wait_count;   /* call `before` waits until `us`; ascending in both */
+    int from, parent; /* the bucket's sums are from + 1 ... this one; parent: the previous state */
 } State;
-typedef struct States { State best[BEST_STATES]; int count; } States;
+typedef struct States {
+    State best[BEST_STATES];
+    int count;
+} States;
 
 /* A direct-mapped cache for all searches: runs of sums of equal blocks have equal bytes. */
 enum { TIMES = 1 << 13 };
-typedef struct Times { int64_t bytes[TIMES]; Collect what[TIMES]; TransferTime takes[TIMES]; } Times;
+typedef struct Times {
+    int64_t bytes[TIMES];
+    Collect what[TIMES];
+    TransferTime takes[TIMES];
+} Times;
 
 static TransferTime known_time_of(Times *known, const Timeline *t, Collect what, int64_t bytes)
 {
@@ -228,18 +248,21 @@ static TransferTime known_time_of(Times *known, const Timeline *t, Collect what,
     return known->takes[at] = time_of(t, what, bytes);
 }
 
-typedef struct StopEvent { int place, stop, stop_count; } StopEvent; /* a call that waits for stops, or is followed by stops */
+typedef struct StopEvent {
+    int place, stop, stop_count;
+} StopEvent; /* a call that waits for stops, or is followed by stops */
 typedef struct BucketSearch {
     const Timeline *t;
-    int *end, count;            /* atoms: sums that always share a bucket; one past the last sum of each */
-    double *us_before;          /* by call: time of the calls before it */
-    double early_us, until_us;  /* until_us: what ends later is left out */
-    StopEvent *events; int event_count, *event_at; /* by call + 1: the first event there or later */
+    int *end, count;           /* atoms: sums that always share a bucket; one past the last sum of each */
+    double *us_before;         /* by call: time of the calls before it */
+    double early_us, until_us; /* until_us: what ends later is left out */
+    StopEvent *events;
+    int event_count, *event_at; /* by call + 1: the first event there or later */
     double *update_before;      /* by sum: time of the updates of the sums before it */
     /* by sum: its first update, or that of a later one; by update: the next one of its function, or the count */
     int *update_at, *next_same;
-    int64_t *bytes[KINDS];      /* by kind and sum: bytes of the sums before it; NULL: there are none of this kind */
-    TransferTime *own_bucket;                /* by sum: transfers of the sums before it that share no bucket */
+    int64_t *bytes[KINDS];    /* by kind and sum: bytes of the sums before it; NULL: there are none of this kind */
+    TransferTime *own_bucket; /* by sum: transfers of the sums before it that share no bucket */
     Times *times;
 } BucketSearch;
 
@@ -362,7 +385,7 @@ static TransferTime time_of_run(const BucketSearch *s, int from, int to)
     for (int k = 0; k < KINDS; k++)
         if (s->bytes[k]) {
             TransferTime own = known_time_of(s->times, s->t, k < DTYPES ? COLLECT_ALL_REDUCE : COLLECT_BITS,
-                                     s->bytes[k][to] - s->bytes[k][from]);
+                                             s->bytes[k][to] - s->bytes[k][from]);
             all = (TransferTime){all.us + own.us, all.lost_us + own.lost_us};
         }
     return all;
@@ -373,7 +396,8 @@ static int place_of(const BucketSearch *s, int atom) { return atom > 0 ? s->t->r
 /* Returns true if a is at least as early as b in all that the rest depends on. */
 static bool is_no_worse(const State *a, const State *b, double near)
 {
-    return a->comp <= b->comp + near && a->comm <= b->comm + near && a->sync <= b->sync + near && a->tail <= b->tail + near && a->launches <= b->launches && a->early >= b->early;
+    return a->comp <= b->comp + near && a->comm <= b->comm + near && a->sync <= b->sync + near && a->tail <= b->tail + near &&
+           a->launches <= b->launches && a->early >= b->early;
 }
 
 /* Keeps the states that no other dominates; if there are too many, those that may end first. */
@@ -400,8 +424,8 @@ static void insert(States *all, const State *x)
 
 /* Adds a bucket. reached: the state after the previous bucket, where the run's last sum is complete; left_us: of all sums after
  * it, in one bucket, with their updates. */
-static void end_run(const BucketSearch *s, States *to, const State *reached, int from, int parent, int last, TransferTime takes, int launches,
-                    double left_us)
+static void end_run(const BucketSearch *s, States *to, const State *reached, int from, int parent, int last, TransferTime takes,
+                    int launches, double left_us)
 {
     State x = *reached;
     double updates = s->update_before[s->t->reduced_count] - s->update_before[s->end[from]];

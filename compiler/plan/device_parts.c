@@ -21,14 +21,16 @@ void *copy_array(const void *from, size_t bytes)
 static bool set_ranges(const ScheduledOp *op, const Group *g, int device, Access *read, Access *write)
 {
     int64_t bytes = dtype_bytes(g->dtype), begin = op->reads[0].begin;
-    mgpu_range sent = mgpu_sent_by(&g->participants, g->bytes / bytes, device), received = mgpu_received_by(&g->participants, g->bytes / bytes, device);
+    mgpu_range sent = mgpu_sent_by(&g->participants, g->bytes / bytes, device),
+               received = mgpu_received_by(&g->participants, g->bytes / bytes, device);
     *read = op->reads[0];
     *write = op->writes[0];
     read->begin = begin + sent.begin * bytes;
     read->end = begin + sent.end * bytes;
     write->begin = begin + received.begin * bytes;
     write->end = begin + received.end * bytes;
-    return read->begin != op->reads[0].begin || read->end != op->reads[0].end || write->begin != op->writes[0].begin || write->end != op->writes[0].end;
+    return read->begin != op->reads[0].begin || read->end != op->reads[0].end || write->begin != op->writes[0].begin ||
+           write->end != op->writes[0].end;
 }
 
 /* Returns the accesses of a call to Split values: in the device's own buffer, or at its range of the whole value. */
@@ -71,14 +73,16 @@ static Access *reads_of_samples(const ScheduledOp *op, const Buffer *buffers, in
     return own;
 }
 
-ScheduledOp *ops_of_device(ScheduledOp *of_class, int count, const Order *order, const Buffer *buffers, int devices, int device, int64_t first)
+ScheduledOp *ops_of_device(ScheduledOp *of_class, int count, const Order *order, const Buffer *buffers, int devices, int device,
+                           int64_t first)
 {
     ScheduledOp *own = NULL;
     for (int i = 0, call = 0; i < count; i++) {
         const ScheduledOp *op = &of_class[i];
         const Task *task = op->verb == VERB_CALL ? order->calls[call++] : NULL;
         Access both[2], *samples = task ? reads_of_samples(op, buffers, first) : NULL;
-        if (!samples && !op->elements && (op->verb != VERB_TRANSFER || !set_ranges(op, &order->groups[op->target], device, &both[0], &both[1])))
+        if (!samples && !op->elements &&
+            (op->verb != VERB_TRANSFER || !set_ranges(op, &order->groups[op->target], device, &both[0], &both[1])))
             continue;
         own = own ? own : copy_array(of_class, sizeof *own * (size_t)count);
         if (samples)
@@ -98,7 +102,8 @@ Buffer *buffers_of_device(Buffer *of_class, int count, int devices, int device)
 {
     Buffer *own = NULL;
     for (int i = 0; i < count; i++) {
-        int64_t all = of_class[i].elements, part = mgpu_even_part(all, devices, device + 1) - mgpu_even_part(all, devices, device);
+        int64_t all = of_class[i].elements,
+                part = mgpu_even_part(all, devices, device + 1) - mgpu_even_part(all, devices, device);
         if (!all)
             continue;
         own = own ? own : copy_array(of_class, sizeof *own * (size_t)count);

@@ -76,10 +76,16 @@ static double time_of_work(const Program *p, const Device *d, const Task *t, dou
     return cost_of_work(p, d, t, samples, joins).us;
 }
 
-double time_of_task(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, false); }
+double time_of_task(const Program *p, const Device *d, const Task *t, double samples)
+{
+    return time_of_work(p, d, t, samples, false);
+}
 
 /* calls in one launch */
-static int calls_per_launch(const Program *p, const Task *t) { return t->update && p->target->calls_per_launch ? p->target->calls_per_launch(t->kernel) : 1; }
+static int calls_per_launch(const Program *p, const Task *t)
+{
+    return t->update && p->target->calls_per_launch ? p->target->calls_per_launch(t->kernel) : 1;
+}
 
 double time_of_launch(const Program *p, const Device *d, const Task *t, double samples)
 {
@@ -88,7 +94,10 @@ double time_of_launch(const Program *p, const Device *d, const Task *t, double s
     return calls > 1 ? (first + (calls - 1) * time_in_joint_launch(p, d, t, samples)) / calls : first;
 }
 
-double time_in_joint_launch(const Program *p, const Device *d, const Task *t, double samples) { return time_of_work(p, d, t, samples, !p->target->regions); }
+double time_in_joint_launch(const Program *p, const Device *d, const Task *t, double samples)
+{
+    return time_of_work(p, d, t, samples, !p->target->regions);
+}
 
 double kernels_us(const Program *p, const Plan *plan, int64_t micro_batches)
 {
@@ -122,12 +131,9 @@ Cost cost_of_call(const Program *p, const Members *members, const Order *o, int 
 Collect collect_of(int transfer)
 {
     static const Collect COLLECT[MGPU_TRANSFERS] = {
-        [MGPU_TRANSFER_REDUCE] = COLLECT_ALL_REDUCE,
-        [MGPU_TRANSFER_REDUCE_BITS] = COLLECT_BITS,
-        [MGPU_TRANSFER_REDUCE_MOMENTS] = COLLECT_MOMENTS,
-        [MGPU_TRANSFER_REDUCE_SCATTER] = COLLECT_REDUCE_SCATTER,
-        [MGPU_TRANSFER_ALL_GATHER] = COLLECT_ALL_GATHER,
-        [MGPU_TRANSFER_BROADCAST_FROM] = COLLECT_BROADCAST,
+        [MGPU_TRANSFER_REDUCE] = COLLECT_ALL_REDUCE,      [MGPU_TRANSFER_REDUCE_BITS] = COLLECT_BITS,
+        [MGPU_TRANSFER_REDUCE_MOMENTS] = COLLECT_MOMENTS, [MGPU_TRANSFER_REDUCE_SCATTER] = COLLECT_REDUCE_SCATTER,
+        [MGPU_TRANSFER_ALL_GATHER] = COLLECT_ALL_GATHER,  [MGPU_TRANSFER_BROADCAST_FROM] = COLLECT_BROADCAST,
         [MGPU_TRANSFER_SEND] = COLLECT_BROADCAST,
     };
     return COLLECT[transfer];
@@ -181,18 +187,21 @@ Members members_of_plan(const Program *p, const Plan *plan)
 
 static unsigned methods_of_engines(const Members *g)
 {
-    return methods_of_implementation(g, MGPU_IMPLEMENTATION_COPY) | methods_of_implementation(g, MGPU_IMPLEMENTATION_RING) | methods_of_implementation(g, MGPU_IMPLEMENTATION_TREE);
+    return methods_of_implementation(g, MGPU_IMPLEMENTATION_COPY) | methods_of_implementation(g, MGPU_IMPLEMENTATION_RING) |
+           methods_of_implementation(g, MGPU_IMPLEMENTATION_TREE);
 }
 
 unsigned engine_methods(const Program *p, const Members *g)
 {
-    bool may = names_machine(p) && p->target->transfers == MGPU_IMPLEMENTATION_AUTO && policy_implementation(policy_of(p->options)) == MGPU_IMPLEMENTATION_AUTO;
+    bool may = names_machine(p) && p->target->transfers == MGPU_IMPLEMENTATION_AUTO &&
+               policy_implementation(policy_of(p->options)) == MGPU_IMPLEMENTATION_AUTO;
     return may ? methods_of_engines(g) : 0;
 }
 
 bool reduces_gradients(const Group *g)
 {
-    return g->final && (g->participants.transfer == MGPU_TRANSFER_REDUCE || g->participants.transfer == MGPU_TRANSFER_REDUCE_BITS);
+    return g->final &&
+           (g->participants.transfer == MGPU_TRANSFER_REDUCE || g->participants.transfer == MGPU_TRANSFER_REDUCE_BITS);
 }
 
 /* The plan chooses the methods for gradients; sums that computing waits for at once, such as batch statistics, by cost. */
@@ -222,17 +231,20 @@ const char *reason_of_transfer(const Members *members, const Group *g)
     Cost cost = cost_cheapest(members, methods_of_group(members, g), what, bytes, &method);
     unsigned rest = 0;
     for (int k = 0; k < METHODS; k++)
-        rest |= (unsigned)(method_works(members, (Method)k) && implementation_of_method(members, (Method)k) != implementation_of_method(members, method) &&
-                           isfinite(cost_collective(members, what, (Method)k, bytes).us)) << k;
+        rest |= (unsigned)(method_works(members, (Method)k) &&
+                           implementation_of_method(members, (Method)k) != implementation_of_method(members, method) &&
+                           isfinite(cost_collective(members, what, (Method)k, bytes).us))
+                << k;
     rest &= methods_of_group(members, g);
     bool ahead = g->final || g->participants.transfer == MGPU_TRANSFER_ALL_GATHER; /* of a weight */
     Text t = {0};
-    text_add(&t, "%d tensor%s%s; %s %.1f us", g->member_count, g->member_count == 1 ? "" : "s", ahead ? "" : ", waited for at once",
-             METHOD_NAME[method], cost.us);
+    text_add(&t, "%d tensor%s%s; %s %.1f us", g->member_count, g->member_count == 1 ? "" : "s",
+             ahead ? "" : ", waited for at once", METHOD_NAME[method], cost.us);
     if (cost.between_us > 0)
         text_add(&t, " (%.1f us between nodes)", cost.between_us);
     if (g->participants.transfer == MGPU_TRANSFER_REDUCE_BITS)
-        text_add(&t, ", %lld of %lld bytes sent", (long long)mgpu_coded_bytes(g->bytes / dtype_bytes(g->dtype), dtype_bytes(g->dtype)), (long long)g->bytes);
+        text_add(&t, ", %lld of %lld bytes sent",
+                 (long long)mgpu_coded_bytes(g->bytes / dtype_bytes(g->dtype), dtype_bytes(g->dtype)), (long long)g->bytes);
     if (rest) {
         cost = cost_cheapest(members, rest, what, bytes, &other);
         text_add(&t, ", %s %.1f us", METHOD_NAME[other], cost.us);

@@ -7,7 +7,7 @@
 
 Processor processor_of(const Program *);
 const Machine *machine_of(const Program *);
-Collect collect_of(int transfer); /* MGPU_TRANSFER_... */
+Collect collect_of(int transfer);                                        /* MGPU_TRANSFER_... */
 double kernels_us(const Program *, const Plan *, int64_t micro_batches); /* of a step in so many, without what is recomputed */
 /* of the transfers in the file of --measured; NULL: it has none of so many devices */
 const TransferFactors *measured_factors(const Program *, int nodes, int devices);

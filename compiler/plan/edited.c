@@ -22,10 +22,11 @@ typedef struct Edit {
 
 static _Noreturn void differs(const Edit *e, int line, const char *what, const char *here, const char *there)
 {
-    error_at(&(Place){.source = e->source, .line = line, .column = 1},
-             "%s: %s here, but the program has %s; order, lanes, waits, offsets, regions and collectives may be changed, nothing else: restore it, "
-             "or print the schedule anew with the options of this command",
-             what, here, there);
+    error_at(
+        &(Place){.source = e->source, .line = line, .column = 1},
+        "%s: %s here, but the program has %s; order, lanes, waits, offsets, regions and collectives may be changed, nothing else: restore it, "
+        "or print the schedule anew with the options of this command",
+        what, here, there);
 }
 
 static const char *text_of_field(const mgpu_field *f, const void *base)
@@ -39,7 +40,8 @@ static const char *text_of_field(const mgpu_field *f, const void *base)
 }
 
 /* the fields that all texts have */
-static void need_equal(const Edit *e, const mgpu_record *r, const void *text, const void *made, int line, const char *name, const char *but)
+static void need_equal(const Edit *e, const mgpu_record *r, const void *text, const void *made, int line, const char *name,
+                       const char *but)
 {
     for (int i = 0; i < r->field_count; i++) {
         const mgpu_field *f = &r->fields[i];
@@ -56,13 +58,16 @@ static void need_head(const Edit *e)
     const Schedule *text = e->text, *made = e->made;
     need_equal(e, &MODEL_RECORD, text, made, text->model_line, "the model", NULL);
     if (!text->policy != !made->policy)
-        differs(e, text->policy ? text->plan_line : text->model_line, "the plan", text->policy ? text->policy->name : "none", made->policy ? made->policy->name : "none");
+        differs(e, text->policy ? text->plan_line : text->model_line, "the plan", text->policy ? text->policy->name : "none",
+                made->policy ? made->policy->name : "none");
     if (text->policy)
         need_equal(e, &PLAN_RECORD, text->policy, made->policy, text->plan_line, "the plan", NULL);
     for (int i = 0; i < text->phase_digest_count || i < made->phase_digest_count; i++) {
-        const PhaseDigest *here = i < text->phase_digest_count ? &text->phase_digests[i] : NULL, *there = i < made->phase_digest_count ? &made->phase_digests[i] : NULL;
+        const PhaseDigest *here = i < text->phase_digest_count ? &text->phase_digests[i] : NULL,
+                          *there = i < made->phase_digest_count ? &made->phase_digests[i] : NULL;
         if (!here || !there || strcmp(here->phase, there->phase) != 0 || here->digest != there->digest)
-            differs(e, text->phases_line, "the phases", here ? format("%s %08x", here->phase, (unsigned)here->digest) : "nothing more",
+            differs(e, text->phases_line, "the phases",
+                    here ? format("%s %08x", here->phase, (unsigned)here->digest) : "nothing more",
                     there ? format("%s %08x", there->phase, (unsigned)there->digest) : "nothing more");
     }
 }
@@ -83,7 +88,8 @@ static void need_kernels(const Edit *e)
         const char *here = i < text->signature_count ? signature_text(&text->signatures[i]) : "nothing more";
         const char *there = i < e->made->signature_count ? signature_text(&e->made->signatures[i]) : "nothing more";
         if (strcmp(here, there) != 0)
-            differs(e, i < text->signature_count ? text->signatures[i].text_line : text->model_line, "the table of kernels", here, there);
+            differs(e, i < text->signature_count ? text->signatures[i].text_line : text->model_line, "the table of kernels", here,
+                    there);
     }
     text->signatures = e->made->signatures;
 }
@@ -104,7 +110,8 @@ static void need_buffers(const Edit *e, const DeviceSchedule *text, const Device
         if (its && (is_fixed(b) || is_fixed(its)))
             need_equal(e, &BUFFER_RECORD, b, its, b->text_line, b->name, "offset slots updated");
         else if (b->kind == BUFFER_WORKSPACE && b->offset % workspace_alignment(e->program))
-            differs(e, b->text_line, b->name, format("at %lld", (long long)b->offset), format("workspaces at multiples of %d", workspace_alignment(e->program)));
+            differs(e, b->text_line, b->name, format("at %lld", (long long)b->offset),
+                    format("workspaces at multiples of %d", workspace_alignment(e->program)));
         else if (!its && is_fixed(b))
             differs(e, b->text_line, b->name, BUFFER_KIND_NAME[b->kind], "no such buffer");
     }
@@ -124,7 +131,8 @@ static void complete_call(const Edit *e, ScheduledOp *op, const ScheduledOp *its
 static bool same_transfer(const Edit *e, const ScheduledOp *text, const ScheduledOp *made)
 {
     const CollectiveRecord *a = &e->phase->collectives[text->target], *b = &e->made_phase->collectives[made->target];
-    return a->count == b->count && a->dtype == b->dtype && a->implementation == b->implementation && a->lane == b->lane && a->participants.transfer == b->participants.transfer;
+    return a->count == b->count && a->dtype == b->dtype && a->implementation == b->implementation && a->lane == b->lane &&
+           a->participants.transfer == b->participants.transfer;
 }
 
 static const ScheduledOp *call_before(const ScheduledOp *first, const ScheduledOp *op)
@@ -136,14 +144,17 @@ static const ScheduledOp *call_before(const ScheduledOp *first, const ScheduledO
 }
 
 /* On GPUs a kernel may take over what the contraction before it does, and calls of one region are one launch. */
-static void need_launch(const Edit *e, const DeviceSchedule *d, const ScheduledOp *op, const DeviceSchedule *made, const ScheduledOp *its)
+static void need_launch(const Edit *e, const DeviceSchedule *d, const ScheduledOp *op, const DeviceSchedule *made,
+                        const ScheduledOp *its)
 {
     const ScheduledOp *before = call_before(d->ops, op), *there = call_before(made->ops, its);
-    bool joined = its->read_count - 1 > e->program->kernels[its->target]->read_count, region = before && before->region == op->region;
+    bool joined = its->read_count - 1 > e->program->kernels[its->target]->read_count,
+         region = before && before->region == op->region;
     if (!joined && !region)
         return;
     if (joined ? !before || strcmp(before->id, there->id) != 0 : !there || there->region != its->region)
-        differs(e, op->text_line, op->id, before ? format("%s before it%s", before->id, region ? " in one region" : "") : "nothing before it",
+        differs(e, op->text_line, op->id,
+                before ? format("%s before it%s", before->id, region ? " in one region" : "") : "nothing before it",
                 there ? format("%s%s", there->id, there->region == its->region ? " in one region" : "") : "nothing before it");
 }
 
@@ -177,7 +188,8 @@ static void complete_device(const Edit *e, DeviceSchedule *d, const DeviceSchedu
 {
     need_equal(e, &DEVICE_RECORD, d, made, d->text_line, "the device", "arena staging work");
     if (d->first != made->first || d->share != made->share)
-        differs(e, d->text_line, "the device, samples", format("%lld..%lld", (long long)d->first, (long long)(d->first + d->share)),
+        differs(e, d->text_line, "the device, samples",
+                format("%lld..%lld", (long long)d->first, (long long)(d->first + d->share)),
                 format("%lld..%lld", (long long)made->first, (long long)(made->first + made->share)));
     d->least_bytes = made->least_bytes;
     need_buffers(e, d, made);
@@ -191,7 +203,8 @@ static bool in_step(const PhaseSchedule *p, int devices)
         if (p->devices[d].op_count != p->devices[0].op_count)
             return false;
         for (int i = 0; i < p->devices[d].op_count; i++)
-            if (strcmp(p->devices[d].ops[i].id, p->devices[0].ops[i].id) != 0 || p->devices[d].ops[i].lane != p->devices[0].ops[i].lane)
+            if (strcmp(p->devices[d].ops[i].id, p->devices[0].ops[i].id) != 0 ||
+                p->devices[d].ops[i].lane != p->devices[0].ops[i].lane)
                 return false;
     }
     return true;

@@ -22,20 +22,23 @@
 static const double MEMORY_RESERVE = 2;
 enum { WINDOW = 32 }; /* calls that are searched for one that is ready */
 
-typedef struct CallUnit {           /* calls that must directly follow each other */
+typedef struct CallUnit { /* calls that must directly follow each other */
     int first, count;
     /* waits_us: the longest transfer that it waits for; wanted_us: time of calls to hold for the next transfer */
     double us, waits_us, wanted_us;
-    double taken;               /* fraction of the SMs that the transfer occupies for which it waits */
+    double taken; /* fraction of the SMs that the transfer occupies for which it waits */
     bool free, stays, placed;
 } CallUnit;
 
 typedef struct Fill {
-    const FillTask *tasks; int task_count;
-    const int *calls; int call_count;
-    CallUnit *units; int unit_count;
-    int *unit_of;               /* by task; -1: not a call */
-    double *over_us;            /* by task: when it ends; infinite: not known yet */
+    const FillTask *tasks;
+    int task_count;
+    const int *calls;
+    int call_count;
+    CallUnit *units;
+    int unit_count;
+    int *unit_of;                      /* by task; -1: not a call */
+    double *over_us;                   /* by task: when it ends; infinite: not known yet */
     int *held, held_first, held_count; /* a queue of units */
     double held_us, now_us;
     int *out, out_count;
@@ -93,7 +96,7 @@ static void find_free(Fill *f)
             need_before(f, t, needed);
         }
     }
-    double next_us = 0;         /* in which calls run during the transfer */
+    double next_us = 0; /* in which calls run during the transfer */
     for (int i = f->unit_count - 1; i >= 0; i--) {
         next_us = f->units[i].waits_us > 0 ? f->units[i].waits_us * (1 - f->units[i].taken) : next_us;
         f->units[i].wanted_us = MEMORY_RESERVE * next_us;

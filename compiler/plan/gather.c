@@ -18,22 +18,29 @@
 #include <string.h>
 
 /* open: number of the use that it is gathered for; 0: none */
-typedef struct Gather { Task *copy, *transfer; Tensor *whole; int open; } Gather;
+typedef struct Gather {
+    Task *copy, *transfer;
+    Tensor *whole;
+    int open;
+} Gather;
 
 typedef struct Gathering {
     Phase *phase;
-    Gather *gathers; int count;
-    int *of_tensor;         /* by tensor: its gather; -1: none */
-    int *of_variable;       /* by variable: its gather + 1; 0: none */
-    Task **tasks; int task_count;
-    int use;                /* number of the current use of gathered weights, in the order of tasks; from 1 */
+    Gather *gathers;
+    int count;
+    int *of_tensor;   /* by tensor: its gather; -1: none */
+    int *of_variable; /* by variable: its gather + 1; 0: none */
+    Task **tasks;
+    int task_count;
+    int use; /* number of the current use of gathered weights, in the order of tasks; from 1 */
 } Gathering;
 
 bool gathers_variable(const Task *copy, const Task *transfer)
 {
-    return transfer->kind == TASK_TRANSFER && transfer->participants.transfer == MGPU_TRANSFER_ALL_GATHER && copy->kind == TASK_KERNEL &&
-           copy->read_count == 1 && copy->write_count == 1 && copy->writes[0] == transfer->writes[0] &&
-           copy->reads[0]->kind == TENSOR_VARIABLE && copy->writes[0]->kind == TENSOR_TEMPORARY;
+    return transfer->kind == TASK_TRANSFER && transfer->participants.transfer == MGPU_TRANSFER_ALL_GATHER &&
+           copy->kind == TASK_KERNEL && copy->read_count == 1 && copy->write_count == 1 &&
+           copy->writes[0] == transfer->writes[0] && copy->reads[0]->kind == TENSOR_VARIABLE &&
+           copy->writes[0]->kind == TENSOR_TEMPORARY;
 }
 
 /* Returns, by tensor, the kernel that computes it; NULL: several do, or none. */
@@ -164,13 +171,13 @@ Phase *gather_weights(Phase *given)
 
 /* ---- weights that are kept */
 typedef struct WeightUse { /* a use of a weight, from its gather on */
-    int copy, transfer;     /* indices of the tasks */
+    int copy, transfer;    /* indices of the tasks */
     Tensor *whole;
-    int before;             /* the previous use of the weight; -1: none */
-    int last;               /* the last task that reads it */
-    int apart;              /* number of tasks since the previous use */
+    int before; /* the previous use of the weight; -1: none */
+    int last;   /* the last task that reads it */
+    int apart;  /* number of tasks since the previous use */
     int64_t bytes;
-    bool reused;              /* reads the tensor of the previous use */
+    bool reused; /* reads the tensor of the previous use */
 } WeightUse;
 
 static int compare_apart(const void *a, const void *b)
@@ -190,7 +197,8 @@ static WeightUse *list_uses(const Phase *p, int *count)
 {
     Task **makers = find_makers(p);
     /* variable + 1 */
-    int *of_variable = NEW_ARRAY(int, p->graph ? p->graph->model->variable_count : 0), *of_tensor = NEW_ARRAY(int, p->tensor_count);
+    int *of_variable = NEW_ARRAY(int, p->graph ? p->graph->model->variable_count : 0),
+        *of_tensor = NEW_ARRAY(int, p->tensor_count);
     WeightUse *uses = NULL;
     *count = 0;
     for (int t = 0; t < p->task_count; t++) {
@@ -201,7 +209,9 @@ static WeightUse *list_uses(const Phase *p, int *count)
         if (!copy || !gathers_variable(copy, task))
             continue;
         int *of = &of_variable[copy->reads[0]->index], before = *of - 1;
-        APPEND(uses, *count, ((WeightUse){number_of(p, copy, t), t, task->writes[0], before, t, before >= 0 ? t - uses[before].last : 0, tensor_bytes(task->writes[0], 1), false}));
+        APPEND(uses, *count,
+               ((WeightUse){number_of(p, copy, t), t, task->writes[0], before, t, before >= 0 ? t - uses[before].last : 0,
+                            tensor_bytes(task->writes[0], 1), false}));
         *of = of_tensor[task->writes[0]->id] = *count;
     }
     return uses;

@@ -10,7 +10,8 @@
 
 #include <math.h>
 
-static const double TIME_RESERVE = 2, BUDGET = 1.0 / 32; /* of the bytes of all gathers: those of the forward and of the backward pass */
+/* of the bytes of all gathers: those of the forward and of the backward pass */
+static const double TIME_RESERVE = 2, BUDGET = 1.0 / 32;
 
 /* Returns the last of the calls 0 ... last that begins at this time or earlier. */
 static int call_at(const double *begin_us, int last, double us)

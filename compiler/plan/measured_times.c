@@ -13,7 +13,14 @@
 
 static const double LONGEST_US = 1e12; /* eleven days: no kernel takes longer */
 
-struct Measured { const char *kind; int devices; MeasuredKernel *kernels; int count; MeasuredTransfer *transfers; int transfer_count; };
+struct Measured {
+    const char *kind;
+    int devices;
+    MeasuredKernel *kernels;
+    int count;
+    MeasuredTransfer *transfers;
+    int transfer_count;
+};
 
 static const char *read_text(const char *file, size_t *length)
 {
@@ -48,7 +55,9 @@ static MeasuredKernel kernel_of(const char *file, const Json *op)
 {
     char *end;
     const char *digits = member(file, op, "kernel", JSON_TEXT)->text;
-    MeasuredKernel k = {.kernel = strtoull(digits, &end, 16), .samples = whole(file, op, "samples"), .us = member(file, op, "us", JSON_NUMBER)->number};
+    MeasuredKernel k = {.kernel = strtoull(digits, &end, 16),
+                        .samples = whole(file, op, "samples"),
+                        .us = member(file, op, "us", JSON_NUMBER)->number};
     if (*end || end == digits || !(k.us >= 0 && k.us <= LONGEST_US))
         fail_format(file, "a kernel is no hexadecimal number, or its us no time");
     return k;
@@ -69,7 +78,8 @@ static void use_medians(Measured *m)
 {
     int count = 0;
     for (int i = 0, n; i < m->count; i += n) {
-        for (n = 1; i + n < m->count && m->kernels[i + n].kernel == m->kernels[i].kernel && m->kernels[i + n].samples == m->kernels[i].samples;)
+        for (n = 1; i + n < m->count && m->kernels[i + n].kernel == m->kernels[i].kernel &&
+                    m->kernels[i + n].samples == m->kernels[i].samples;)
             n++;
         m->kernels[count++] = m->kernels[i + n / 2];
     }
@@ -103,7 +113,8 @@ static void use_medians_of_transfers(Measured *m)
     if (m->transfer_count)
         qsort(m->transfers, (size_t)m->transfer_count, sizeof *m->transfers, compare_transfers);
     for (int i = 0, n; i < m->transfer_count; i += n) {
-        for (n = 1; i + n < m->transfer_count && m->transfers[i + n].bytes == m->transfers[i].bytes && strcmp(m->transfers[i + n].kind, m->transfers[i].kind) == 0;)
+        for (n = 1; i + n < m->transfer_count && m->transfers[i + n].bytes == m->transfers[i].bytes &&
+                    strcmp(m->transfers[i + n].kind, m->transfers[i].kind) == 0;)
             n++;
         m->transfers[count++] = m->transfers[i + n / 2];
     }

@@ -7,19 +7,20 @@
 
 typedef struct Measured Measured;
 typedef struct MeasuredKernel {
-    uint64_t kernel;            /* Kernel.digest */
-    int64_t samples;            /* samples of the device that ran it */
+    uint64_t kernel; /* Kernel.digest */
+    int64_t samples; /* samples of the device that ran it */
     double us;
 } MeasuredKernel;
 typedef struct MeasuredTransfer {
-    const char *kind;           /* "all-reduce" */
+    const char *kind; /* "all-reduce" */
     int64_t bytes;
     double us;
 } MeasuredTransfer;
-const Measured *measured_read(const char *file); /* Reads a file; exits with 2 or 3 if it has another format or cannot be read. */
+/* Reads a file; exits with 2 or 3 if it has another format or cannot be read. */
+const Measured *measured_read(const char *file);
 /* Returns the measurement of a kernel with so many samples, else with the nearest number; NULL: it was not measured. */
 const MeasuredKernel *measured_kernel(const Measured *, uint64_t kernel, double samples);
 const MeasuredTransfer *measured_transfers(const Measured *, int *count); /* one per kind and size: the median */
-int measured_devices(const Measured *);     /* devices that ran at the same time */
-const char *measured_kind(const Measured *); /* "host", "cuda" */
+int measured_devices(const Measured *);                                   /* devices that ran at the same time */
+const char *measured_kind(const Measured *);                              /* "host", "cuda" */
 #endif

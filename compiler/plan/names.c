@@ -44,7 +44,10 @@ bool phase_predicts(const char *phase)
 }
 
 /* ---- tensors */
-const char *name_of_fetch(const Tensor *x) { return format("fetch.%s", strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name); }
+const char *name_of_fetch(const Tensor *x)
+{
+    return format("fetch.%s", strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name);
+}
 
 static bool is_part(const Node *n) { return n->op == OP_VARIABLE && n->graph->model->variables[n->ints[0]].split; }
 
@@ -79,7 +82,10 @@ static void name_tensors(Names *names, const Phase *p)
 }
 
 /* ---- operations */
-static const char *value_of(const Names *names, const Tensor *x) { return names->weight[x->id] ? names->weight[x->id] : names->tensor[x->id]; }
+static const char *value_of(const Names *names, const Tensor *x)
+{
+    return names->weight[x->id] ? names->weight[x->id] : names->tensor[x->id];
+}
 
 /* length of the leading words that both have in common, at most `length` */
 static size_t common(const char *a, const char *b, size_t length)
@@ -237,7 +243,8 @@ static void name_task(Names *names, const Phase *p, const Task *t, const Map *of
     layer = weight && !*layer ? p->graph->model->name : layer;
     if (copies_split(t))
         name = names->tensor[t->writes[0]->id];
-    names->tasks[names->task_count++] = (TaskName){t, unique(taken, name ? name : dotted(layer, role)), *layer ? layer : NULL, role};
+    names->tasks[names->task_count++] =
+        (TaskName){t, unique(taken, name ? name : dotted(layer, role)), *layer ? layer : NULL, role};
 }
 
 static int compare_tasks(const void *a, const void *b)
@@ -248,7 +255,8 @@ static int compare_tasks(const void *a, const void *b)
 
 const TaskName *name_of_task(const Names *names, const Task *task)
 {
-    const TaskName key = {.task = task}, *found = bsearch(&key, names->tasks, (size_t)names->task_count, sizeof key, compare_tasks);
+    const TaskName key = {.task = task},
+                   *found = bsearch(&key, names->tasks, (size_t)names->task_count, sizeof key, compare_tasks);
     if (!found)
         die("a call is of no task of its phase");
     return found;

@@ -13,10 +13,10 @@
 #include <string.h>
 
 static const int64_t MOST_BYTES = (int64_t)1 << 62;
-static const double NEAR = 1.002;   /* times the bound: good enough to stop */
-static const double HEAVIER = 1.5;  /* factor for the weight of blocks that end above the bound, in the next round */
+static const double NEAR = 1.002;  /* times the bound: good enough to stop */
+static const double HEAVIER = 1.5; /* factor for the weight of blocks that end above the bound, in the next round */
 static const int ROUNDS = 32;
-static const double PAIRS = 4e6;  /* of blocks that are compared, in all rounds */
+static const double PAIRS = 4e6; /* of blocks that are compared, in all rounds */
 
 _Noreturn void fail_too_large(void)
 {
@@ -124,7 +124,10 @@ static Hole *give_back(Hole *root, int64_t begin, int64_t size)
 }
 
 /* ---- orders of blocks */
-typedef struct Key { int64_t a, b; int number; } Key; /* ascending */
+typedef struct Key {
+    int64_t a, b;
+    int number;
+} Key; /* ascending */
 static int compare_key(const void *x, const void *y)
 {
     const Key *k = x, *l = y;
@@ -175,7 +178,10 @@ static int64_t sweep(Block *blocks, int count, int64_t *bound)
 }
 
 /* ---- rounds: the heaviest first, each into the smallest gap */
-typedef struct Heavy { double weight; int first, number; } Heavy;
+typedef struct Heavy {
+    double weight;
+    int first, number;
+} Heavy;
 static int compare_heavy(const void *x, const void *y)
 {
     const Heavy *a = x, *b = y;
@@ -186,15 +192,19 @@ static int compare_heavy(const void *x, const void *y)
     return (a->number > b->number) - (a->number < b->number);
 }
 
-typedef struct Placed { int first, last; int64_t begin, end; } Placed; /* a block that has its offset in this round */
+typedef struct Placed {
+    int first, last;
+    int64_t begin, end;
+} Placed; /* a block that has its offset in this round */
 
 typedef struct Rounds {
-    const Block *blocks; int count;
-    double *weight;     /* by block */
-    int *order;         /* blocks, the heaviest first */
-    Placed *placed;     /* ascending by offset */
-    int *overlapping;       /* indices into `placed`: blocks that are needed together with the current one */
-    int64_t *offsets;   /* by block */
+    const Block *blocks;
+    int count;
+    double *weight;   /* by block */
+    int *order;       /* blocks, the heaviest first */
+    Placed *placed;   /* ascending by offset */
+    int *overlapping; /* indices into `placed`: blocks that are needed together with the current one */
+    int64_t *offsets; /* by block */
 } Rounds;
 
 /* without branches that depend on lifetimes: their mispredictions took most of the planner's time */
@@ -260,7 +270,13 @@ static void sort_by_weight(Rounds *r)
 /* Tries to find better offsets than those that take `used` bytes; returns the bytes of the best. */
 static int64_t place_in_rounds(Block *blocks, int count, int64_t used, int64_t bound)
 {
-    Rounds r = {blocks, count, NEW_ARRAY(double, count), NEW_ARRAY(int, count), NEW_ARRAY(Placed, count), NEW_ARRAY(int, count), NEW_ARRAY(int64_t, count)};
+    Rounds r = {blocks,
+                count,
+                NEW_ARRAY(double, count),
+                NEW_ARRAY(int, count),
+                NEW_ARRAY(Placed, count),
+                NEW_ARRAY(int, count),
+                NEW_ARRAY(int64_t, count)};
     for (int i = 0; i < count; i++)
         r.weight[i] = (double)blocks[i].bytes * (blocks[i].last - blocks[i].first + 1);
     double pairs = (double)count * count / 2;

@@ -29,7 +29,10 @@ int64_t align_bytes(int64_t bytes) { return align_to(bytes, ALIGNMENT); }
 int workspace_alignment(const Program *p) { return p->target->workspace_alignment; }
 
 /* ---- the persistent part */
-typedef struct ReservedBytes { int64_t used, reserved; } ReservedBytes; /* bytes that the device uses; bytes that are reserved on each device */
+/* bytes that the device uses; bytes that are reserved on each device */
+typedef struct ReservedBytes {
+    int64_t used, reserved;
+} ReservedBytes;
 
 static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind kind, ReservedBytes bytes, int slots, int index,
                       int64_t *arena)
@@ -42,9 +45,18 @@ static int add_buffer(Buffer **buffers, int *count, const char *name, BufferKind
 }
 
 /* name NULL: no phase has the tensor */
-typedef struct Found { const char *name; ReservedBytes bytes; int64_t each; int type; bool used; } Found;
+typedef struct Found {
+    const char *name;
+    ReservedBytes bytes;
+    int64_t each;
+    int type;
+    bool used;
+} Found;
 
-static ReservedBytes bytes_for(const Tensor *x, Samples n) { return (ReservedBytes){tensor_bytes(x, n.used), tensor_bytes(x, n.reserved)}; }
+static ReservedBytes bytes_for(const Tensor *x, Samples n)
+{
+    return (ReservedBytes){tensor_bytes(x, n.used), tensor_bytes(x, n.reserved)};
+}
 static ReservedBytes same_bytes(int64_t bytes) { return (ReservedBytes){bytes, bytes}; }
 
 static void find_tensor(Found *found, const Tensor *x, TensorKind kind, Samples samples, bool used)
@@ -104,7 +116,8 @@ static void add_variables(Persistent *a, const Model *m, const Found *found, int
             continue;
         a->variable[i] =
             add_buffer(&a->buffers, &a->buffer_count, found[i].name ? found[i].name : format("w.%s", v->name), BUFFER_VARIABLE,
-                       (v->sharded && found[i].name) || (found[i].bytes.used > bytes.used && !v->split) ? found[i].bytes : bytes, 1, i, &a->arena_bytes);
+                       (v->sharded && found[i].name) || (found[i].bytes.used > bytes.used && !v->split) ? found[i].bytes : bytes,
+                       1, i, &a->arena_bytes);
         a->buffers[a->variable[i]].elements = v->split ? elements : 0;
         a->buffers[a->variable[i]].each = v->sharded ? found[i].each : 0;
         a->buffers[a->variable[i]].type = (uint8_t)(found[i].name ? found[i].type : (int)v->dtype + 1);
@@ -139,7 +152,8 @@ Persistent *place_persistent(const Program *p, Samples samples, int64_t batch, i
             a->buffers[a->staging[i]].type = (uint8_t)input[i].type;
         }
     int64_t *arena = &a->arena_bytes;
-    a->step = add_buffer(&a->buffers, &a->buffer_count, "step", BUFFER_STEP, same_bytes((int64_t)sizeof(mgpu_step)), SLOTS, -1, arena);
+    a->step =
+        add_buffer(&a->buffers, &a->buffer_count, "step", BUFFER_STEP, same_bytes((int64_t)sizeof(mgpu_step)), SLOTS, -1, arena);
     for (int i = 0; i < inputs; i++)
         if (input[i].used) {
             a->input[i] =
@@ -149,8 +163,8 @@ Persistent *place_persistent(const Program *p, Samples samples, int64_t batch, i
         }
     add_variables(a, m, variable, variables, false);
     if (reports)
-        a->report = add_buffer(&a->buffers, &a->buffer_count, "report", BUFFER_REPORT, same_bytes((int64_t)sizeof(double) * reports), SLOTS,
-                               -1, arena);
+        a->report = add_buffer(&a->buffers, &a->buffer_count, "report", BUFFER_REPORT,
+                               same_bytes((int64_t)sizeof(double) * reports), SLOTS, -1, arena);
     if (reports)
         a->buffers[a->report].type = F64 + 1;
     a->common_count = a->buffer_count;
@@ -172,20 +186,20 @@ typedef struct Placing {
     const Phase *phase;
     const Order *order;
     const Persistent *persistent;
-    int persistent_count;           /* number of the persistent buffers that the phase has */
+    int persistent_count; /* number of the persistent buffers that the phase has */
     Samples samples;
-    bool apart;         /* transferred buffers are placed before the others */
+    bool apart; /* transferred buffers are placed before the others */
     int64_t micro;
     const char *archs;
     const Target *target;
     Placement *layout;
-    Block *blocks;      /* lifetimes of the transient buffers */
-    Buffer *buffers;    /* their records */
+    Block *blocks;   /* lifetimes of the transient buffers */
+    Buffer *buffers; /* their records */
     int count;
     int *region_first, *region_last; /* by call: the first and last call of its region */
-    int64_t *chunk;     /* by tensor: samples of a chunk in its region */
-    bool *local;        /* by tensor: only calls of one region access it, and by sample */
-    const bool *divided;    /* by tensor: the device has room for its own part only */
+    int64_t *chunk;                  /* by tensor: samples of a chunk in its region */
+    bool *local;                     /* by tensor: only calls of one region access it, and by sample */
+    const bool *divided;             /* by tensor: the device has room for its own part only */
 } Placing;
 
 static int add_block(Placing *s, const char *name, BufferKind kind, ReservedBytes bytes) /* returns the buffer's index */
@@ -231,12 +245,15 @@ static Access access_of(Placing *s, const Tensor *x)
     ReservedBytes bytes = bytes_for(x, s->samples);
     switch (x->kind) {
     case TENSOR_INPUT: return whole_buffer(a->input[x->index], bytes.used);
-    case TENSOR_VARIABLE: return whole_buffer(a->variable[x->index], a->buffers[a->variable[x->index]].elements ? a->buffers[a->variable[x->index]].bytes : bytes.used);
+    case TENSOR_VARIABLE:
+        return whole_buffer(a->variable[x->index],
+                            a->buffers[a->variable[x->index]].elements ? a->buffers[a->variable[x->index]].bytes : bytes.used);
     case TENSOR_OUTPUT: return whole_buffer(a->output[x->index], bytes.used);
     case TENSOR_REPORT: return whole_buffer(a->report, (int64_t)sizeof(double) * s->phase->report_count);
     case TENSOR_TEMPORARY: {
         if (s->local[x->id]) {
-            ReservedBytes chunk = bytes_for(x, (Samples){.used = smaller(s->chunk[x->id], s->samples.used), .reserved = smaller(s->chunk[x->id], s->samples.reserved)});
+            ReservedBytes chunk = bytes_for(x, (Samples){.used = smaller(s->chunk[x->id], s->samples.used),
+                                                         .reserved = smaller(s->chunk[x->id], s->samples.reserved)});
             int buffer = add_block(s, x->name, BUFFER_LOCAL, chunk);
             s->buffers[s->count - 1].each = tensor_bytes(x, 1);
             s->buffers[s->count - 1].type = (uint8_t)(x->dtype + 1);
@@ -273,7 +290,9 @@ static void touch_groups(Placing *s)
             s->buffers[s->count - 1].type = (uint8_t)(g->members[0]->dtype + 1); /* dtype of the whole sum */
         for (int k = 0; k < g->member_count && g->bucket; k++)
             s->layout->tensor[g->members[k]->id] =
-                (Access){.buffer = bucket, .begin = g->begin[k], .end = add_bytes(g->begin[k], tensor_bytes(g->members[k], s->samples.used))};
+                (Access){.buffer = bucket,
+                         .begin = g->begin[k],
+                         .end = add_bytes(g->begin[k], tensor_bytes(g->members[k], s->samples.used))};
         touch(s, g->members[0], g->after > 0 ? g->after : 0);
         s->layout->group[i] = g->bucket ? whole_buffer(bucket, g->bytes) : s->layout->tensor[g->members[0]->id];
     }
@@ -436,7 +455,8 @@ Placement *place_phase(const Program *program, const Phase *p, const Order *orde
     end = add_bytes(end, place_zone(&s, zone, ZONE_TRANSFERRED, reuse, ALIGNMENT, end, &least[ZONE_TRANSFERRED]));
     end = add_bytes(end, place_zone(&s, zone, ZONE_REST, reuse, ALIGNMENT, end, &least[ZONE_REST]));
     l->arena_bytes = align_to(end, workspace_alignment(program));
-    l->work_bytes = place_zone(&s, zone, ZONE_WORKSPACES, reuse, workspace_alignment(program), l->arena_bytes, &least[ZONE_WORKSPACES]);
+    l->work_bytes =
+        place_zone(&s, zone, ZONE_WORKSPACES, reuse, workspace_alignment(program), l->arena_bytes, &least[ZONE_WORKSPACES]);
     l->least_arena = add_bytes(add_bytes(kept_bytes, least[ZONE_TRANSFERRED]), least[ZONE_REST]);
     l->least_work = least[ZONE_WORKSPACES];
     l->buffer_count = s.persistent_count + s.count;

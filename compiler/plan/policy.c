@@ -11,23 +11,40 @@
 #include <string.h>
 
 const Policy PRESETS[] = {
-    {"auto", "the default: what is predicted to be fastest", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_BY_COST, GRADIENTS_EXACT, false, false},
-    {"infer-replicated", "two replicas that predict (F. Chollet, 2016)", INPUT_WHOLE, 1, VARIABLES_HOST, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, true, false},
-    {"bcast-slice", "make_parallel (kuza55)", INPUT_WHOLE, 1, VARIABLES_DEVICE, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
-    {"keras", "multi_gpu_model (Keras)", INPUT_WHOLE, 1, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
-    {"cpu-slice", "keras_experiments (avolkov1)", INPUT_SLICE, 1, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
-    {"tower-avg", "DataParallelModel (Rossum), tensorpack's towers", INPUT_SLICE, 1, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
-    {"staged-input", "Keras with a StagingArea (Rossum)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
-    {"ps-cpu", "parameter server on the CPU (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
-    {"ps-gpu", "variables on one GPU (tf_cnn_benchmarks, replicated without NCCL)", INPUT_AHEAD, 2, VARIABLES_DEVICE, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
-    {"replicated-copy", "replicated, sums by copies between all GPUs", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
-    {"replicated-nccl", "replicated, NCCL (tf_cnn_benchmarks, PyTorch DDP)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_NCCL, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
-    {"independent", "independent (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_NONE, WAITED_COMM, GRADIENTS_EXACT, false, false},
-    {"staged-vars", "staged variables (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_STALE, WAITED_COMM, GRADIENTS_EXACT, false, false},
-    {"ring-fused", "ring all-reduce of fused buffers (Horovod)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_RING, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
-    {"compress-bf16", "bf16_compress_hook (PyTorch DDP)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_BF16, false, false},
-    {"one-bit", "1-bit SGD (Seide et al., CNTK)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_ONE_BIT, false, false},
-    {"weights", "work_load_list (MXNet)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, true},
+    {"auto", "the default: what is predicted to be fastest", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST,
+     ORDER_SYNCHRONOUS, WAITED_BY_COST, GRADIENTS_EXACT, false, false},
+    {"infer-replicated", "two replicas that predict (F. Chollet, 2016)", INPUT_WHOLE, 1, VARIABLES_HOST, REDUCE_BY_COST,
+     ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, true, false},
+    {"bcast-slice", "make_parallel (kuza55)", INPUT_WHOLE, 1, VARIABLES_DEVICE, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM,
+     GRADIENTS_EXACT, false, false},
+    {"keras", "multi_gpu_model (Keras)", INPUT_WHOLE, 1, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM,
+     GRADIENTS_EXACT, false, false},
+    {"cpu-slice", "keras_experiments (avolkov1)", INPUT_SLICE, 1, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS, WAITED_COMM,
+     GRADIENTS_EXACT, false, false},
+    {"tower-avg", "DataParallelModel (Rossum), tensorpack's towers", INPUT_SLICE, 1, VARIABLES_REPLICATED, REDUCE_COPY,
+     ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"staged-input", "Keras with a StagingArea (Rossum)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_HOST, ORDER_SYNCHRONOUS,
+     WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"ps-cpu", "parameter server on the CPU (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_SYNCHRONOUS,
+     WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"ps-gpu", "variables on one GPU (tf_cnn_benchmarks, replicated without NCCL)", INPUT_AHEAD, 2, VARIABLES_DEVICE, REDUCE_COPY,
+     ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"replicated-copy", "replicated, sums by copies between all GPUs", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY,
+     ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"replicated-nccl", "replicated, NCCL (tf_cnn_benchmarks, PyTorch DDP)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_NCCL,
+     ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"independent", "independent (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_NONE,
+     WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"staged-vars", "staged variables (tf_cnn_benchmarks)", INPUT_AHEAD, 2, VARIABLES_HOST, REDUCE_COPY, ORDER_STALE, WAITED_COMM,
+     GRADIENTS_EXACT, false, false},
+    {"ring-fused", "ring all-reduce of fused buffers (Horovod)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_RING,
+     ORDER_SYNCHRONOUS, WAITED_COMM, GRADIENTS_EXACT, false, false},
+    {"compress-bf16", "bf16_compress_hook (PyTorch DDP)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS,
+     WAITED_COMM, GRADIENTS_BF16, false, false},
+    {"one-bit", "1-bit SGD (Seide et al., CNTK)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_BY_COST, ORDER_SYNCHRONOUS,
+     WAITED_COMM, GRADIENTS_ONE_BIT, false, false},
+    {"weights", "work_load_list (MXNet)", INPUT_AHEAD, 2, VARIABLES_REPLICATED, REDUCE_COPY, ORDER_SYNCHRONOUS, WAITED_COMM,
+     GRADIENTS_EXACT, false, true},
     {0},
 };
 
@@ -62,7 +79,8 @@ static void set_policy(Policy *p, const char *text)
     }
     names[POLICY_WORDS] = "slots";
     if (strcmp(name, "slots") != 0)
-        fail(2, "--plan: there is no policy '%s'%s; after the preset's name, policies are written as in input=slice", name, did_you_mean(name, names, COUNT(names)));
+        fail(2, "--plan: there is no policy '%s'%s; after the preset's name, policies are written as in input=slice", name,
+             did_you_mean(name, names, COUNT(names)));
     char *end;
     long slots = strtol(equals + 1, &end, 10);
     if (end == equals + 1 || *end || slots < 1 || slots > MOST_SLOTS || (p->input != INPUT_AHEAD && slots > 1))
@@ -108,9 +126,14 @@ Policy policy_read(const char *text, const char **split)
     p.name = text;
     bool rounds = p.reduce == REDUCE_RING || p.reduce == REDUCE_TREE;
     if (p.gradients == GRADIENTS_ONE_BIT && (p.variables != VARIABLES_REPLICATED || p.order == ORDER_NONE || rounds))
-        fail(2, "--plan %s: one-bit gradients go with variables=replicated, order=synchronous or stale, and reduce=auto, host, copy, peer or nccl: bits are gathered, and added by who gets them", text);
+        fail(
+            2,
+            "--plan %s: one-bit gradients go with variables=replicated, order=synchronous or stale, and reduce=auto, host, copy, peer or nccl: bits are gathered, and added by who gets them",
+            text);
     if (p.gradients == GRADIENTS_BF16 && p.order == ORDER_NONE)
-        fail(2, "--plan %s: with order=none no gradients are sent, so they are not rounded to bf16 either; leave out gradients=bf16", text);
+        fail(2,
+             "--plan %s: with order=none no gradients are sent, so they are not rounded to bf16 either; leave out gradients=bf16",
+             text);
     if (p.split && !*split)
         fail(2, "--plan %s: it has no proportions; write them as in --plan weights=10,10,3", text);
     return p;
@@ -118,14 +141,25 @@ Policy policy_read(const char *text, const char **split)
 
 int policy_implementation(const Policy *p)
 {
-    static const int IMPLEMENTATION[REDUCE_POLICIES] = {[REDUCE_BY_COST] = MGPU_IMPLEMENTATION_AUTO, [REDUCE_HOST] = MGPU_IMPLEMENTATION_HOST, [REDUCE_COPY] = MGPU_IMPLEMENTATION_COPY,
-                                             [REDUCE_PEER] = MGPU_IMPLEMENTATION_PEER, [REDUCE_RING] = MGPU_IMPLEMENTATION_RING, [REDUCE_TREE] = MGPU_IMPLEMENTATION_TREE, [REDUCE_NCCL] = MGPU_IMPLEMENTATION_NCCL};
-    return p->variables == VARIABLES_HOST ? MGPU_IMPLEMENTATION_SERVER : p->variables == VARIABLES_DEVICE ? MGPU_IMPLEMENTATION_DEVICE : IMPLEMENTATION[p->reduce];
+    static const int IMPLEMENTATION[REDUCE_POLICIES] = {
+        [REDUCE_BY_COST] = MGPU_IMPLEMENTATION_AUTO, [REDUCE_HOST] = MGPU_IMPLEMENTATION_HOST,
+        [REDUCE_COPY] = MGPU_IMPLEMENTATION_COPY,    [REDUCE_PEER] = MGPU_IMPLEMENTATION_PEER,
+        [REDUCE_RING] = MGPU_IMPLEMENTATION_RING,    [REDUCE_TREE] = MGPU_IMPLEMENTATION_TREE,
+        [REDUCE_NCCL] = MGPU_IMPLEMENTATION_NCCL};
+    return p->variables == VARIABLES_HOST     ? MGPU_IMPLEMENTATION_SERVER
+           : p->variables == VARIABLES_DEVICE ? MGPU_IMPLEMENTATION_DEVICE
+                                              : IMPLEMENTATION[p->reduce];
 }
 
-bool policy_shards(const Policy *p) { return p->variables == VARIABLES_REPLICATED && p->order == ORDER_SYNCHRONOUS && p->gradients != GRADIENTS_ONE_BIT; }
+bool policy_shards(const Policy *p)
+{
+    return p->variables == VARIABLES_REPLICATED && p->order == ORDER_SYNCHRONOUS && p->gradients != GRADIENTS_ONE_BIT;
+}
 
-bool policy_spans_nodes(const Policy *p) { return policy_implementation(p) == MGPU_IMPLEMENTATION_AUTO || policy_implementation(p) == MGPU_IMPLEMENTATION_NCCL; }
+bool policy_spans_nodes(const Policy *p)
+{
+    return policy_implementation(p) == MGPU_IMPLEMENTATION_AUTO || policy_implementation(p) == MGPU_IMPLEMENTATION_NCCL;
+}
 
 bool policy_is_auto(const Policy *p) { return strcmp(p->name, PRESETS[0].name) == 0; }
 

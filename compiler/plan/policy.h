@@ -15,8 +15,8 @@ extern const Policy PRESETS[]; /* the first one is auto; the last one's name is 
 Policy policy_read(const char *text, const char **split);
 const char *policy_text(const Options *); /* for titles: ", plan staged-vars [one step stale]"; "": auto */
 bool policy_is_auto(const Policy *);
-int policy_implementation(const Policy *);         /* MGPU_IMPLEMENTATION_... of gradients; AUTO: chosen by cost */
-bool policy_shards(const Policy *);     /* may be combined with --shard */
-bool policy_spans_nodes(const Policy *); /* does not need memory that the devices of one node share */
-const Policy *policy_of(const Options *); /* the policy of --plan; else auto */
+int policy_implementation(const Policy *); /* MGPU_IMPLEMENTATION_... of gradients; AUTO: chosen by cost */
+bool policy_shards(const Policy *);        /* may be combined with --shard */
+bool policy_spans_nodes(const Policy *);   /* does not need memory that the devices of one node share */
+const Policy *policy_of(const Options *);  /* the policy of --plan; else auto */
 #endif

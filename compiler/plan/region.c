@@ -23,20 +23,20 @@
 static const double FLOPS_PER_WEIGHT_BYTE = 16; /* per chunk; with fewer, reading the weights takes most of the time */
 
 typedef struct Region {
-    int first;                /* first call */
-    double footprint;         /* the most bytes that one of its calls accesses, per sample */
-    double least;             /* least samples of a chunk, because of the weights */
-    bool by_sample;           /* some call works by sample */
-    int group;                /* the last collective that one of its calls needs + 1; 0: none */
+    int first;        /* first call */
+    double footprint; /* the most bytes that one of its calls accesses, per sample */
+    double least;     /* least samples of a chunk, because of the weights */
+    bool by_sample;   /* some call works by sample */
+    int group;        /* the last collective that one of its calls needs + 1; 0: none */
 } Region;
 
 typedef struct Cutting {
     const Phase *phase;
     Order *order;
-    int *touched, *written;   /* by tensor: the last region that accesses, writes it + 1 */
-    bool *whole;              /* by tensor: the region accesses it other than by sample */
-    int *after;               /* by call: a collective follows it */
-    int number;               /* index of the region + 1 */
+    int *touched, *written; /* by tensor: the last region that accesses, writes it + 1 */
+    bool *whole;            /* by tensor: the region accesses it other than by sample */
+    int *after;             /* by call: a collective follows it */
+    int number;             /* index of the region + 1 */
     Region region;
 } Cutting;
 

@@ -40,8 +40,8 @@
 
 /* ---- one phase for the devices of one capacity */
 typedef struct DeviceClass {
-    int device;                      /* the first device of the class */
-    int64_t capacity, micro;         /* micro: as in place_phase */
+    int device;              /* the first device of the class */
+    int64_t capacity, micro; /* micro: as in place_phase */
     Persistent *persistent;
     int64_t arena_bytes, work_bytes; /* maximum over all phases; arena_bytes without the workspaces */
     int64_t least_arena, least_work; /* lower bounds for any offsets */
@@ -60,11 +60,14 @@ typedef struct Builder {
     Members members;
     ScheduledOp *ops;
     int op_count;
-    Memory *kept;               /* memory of names, which become the schedule's */
-    bool sizes;                 /* only sizes are computed: no operations, no names */
+    Memory *kept; /* memory of names, which become the schedule's */
+    bool sizes;   /* only sizes are computed: no operations, no names */
 } Builder;
 
-typedef struct KernelNumber { const Kernel *kernel; int number; } KernelNumber; /* sorted by address */
+typedef struct KernelNumber {
+    const Kernel *kernel;
+    int number;
+} KernelNumber; /* sorted by address */
 
 static int compare_kernels(const void *a, const void *b)
 {
@@ -95,8 +98,12 @@ static ScheduledOp *add_op(Builder *b, const char *name, Lane lane, Verb verb, i
 {
     ScheduledOp *op = &b->ops[b->op_count++];
     Memory *outer = memory_use(b->kept);
-    *op = (ScheduledOp){.id = copy_text(name, strlen(name)), .lane = (uint8_t)lane, .verb = (uint8_t)verb, .target = target,
-                        .label = copy_text(label, strlen(label)), .region = -1};
+    *op = (ScheduledOp){.id = copy_text(name, strlen(name)),
+                        .lane = (uint8_t)lane,
+                        .verb = (uint8_t)verb,
+                        .target = target,
+                        .label = copy_text(label, strlen(label)),
+                        .region = -1};
     memory_use(outer);
     return op;
 }
@@ -131,9 +138,12 @@ static void add_input_ops(Builder *b) /* READ of this step, outstanding operatio
         slot.slot = -1;
         bool report = x->kind == TENSOR_REPORT;
         const char *label = !report && strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name;
-        ScheduledOp *op = add_op(b, report ? "report" : name_of_fetch(x), LANE_HOST, report ? VERB_REPORT : VERB_FETCH, report ? -1 : x->index, report ? "-" : label);
+        ScheduledOp *op = add_op(b, report ? "report" : name_of_fetch(x), LANE_HOST, report ? VERB_REPORT : VERB_FETCH,
+                                 report ? -1 : x->index, report ? "-" : label);
         add_read(op, slot);
-        op->time_us = cost_download(b->members.machine, b->members.processor, plan_place(b->plan, b->class->device), accessed_bytes(op->reads, 1)).us;
+        op->time_us = cost_download(b->members.machine, b->members.processor, plan_place(b->plan, b->class->device),
+                                    accessed_bytes(op->reads, 1))
+                          .us;
     }
     upload = add_op(b, "upload", LANE_COPY, VERB_UPLOAD, -1, "-");
     for (int i = 0; read && i < read->write_count; i++) {
@@ -145,7 +155,9 @@ static void add_input_ops(Builder *b) /* READ of this step, outstanding operatio
     if (read)
         read->time_us = cost_upload(b->members.machine, PROCESSOR_HOST, 0, accessed_bytes(read->writes, read->write_count)).us;
     add_write(upload, step_access(b));
-    upload->time_us = cost_upload(b->members.machine, b->members.processor, plan_place(b->plan, b->class->device), accessed_bytes(upload->writes, upload->write_count)).us;
+    upload->time_us = cost_upload(b->members.machine, b->members.processor, plan_place(b->plan, b->class->device),
+                                  accessed_bytes(upload->writes, upload->write_count))
+                          .us;
 }
 
 static const char *copy_of_text(Builder *b, const char *text) /* a copy that lives as long as the schedule */
@@ -228,19 +240,23 @@ static void add_ops(Builder *b, const KernelNumber *kernels)
 }
 
 /* ---- waits */
-typedef struct History { int64_t read[LANES], write[LANES]; } History; /* the last instances; -1: none */
-typedef struct InstanceClock { int64_t over[LANES]; } InstanceClock; /* instance = unrolled step x op_count + operation */
+typedef struct History {
+    int64_t read[LANES], write[LANES];
+} History; /* the last instances; -1: none */
+typedef struct InstanceClock {
+    int64_t over[LANES];
+} InstanceClock; /* instance = unrolled step x op_count + operation */
 static const InstanceClock NOTHING_OVER = {{-1, -1, -1, -1, -1}};
 _Static_assert(LANES == 5, "NOTHING_OVER has a number for each lane");
 
 typedef struct Waiting {
     Builder *b;
-    int steps;                  /* number of unrolled steps */
-    int64_t staging_base;       /* staging memory has addresses after the arena */
-    int64_t *bounds;            /* sorted: bounds of all accesses by lanes other than comp */
+    int steps;            /* number of unrolled steps */
+    int64_t staging_base; /* staging memory has addresses after the arena */
+    int64_t *bounds;      /* sorted: bounds of all accesses by lanes other than comp */
     int bound_count;
-    History *history;           /* of bytes [bounds[i], bounds[i + 1]) */
-    InstanceClock *clocks;              /* of the operations of the last step */
+    History *history;      /* of bytes [bounds[i], bounds[i + 1]) */
+    InstanceClock *clocks; /* of the operations of the last step */
 } Waiting;
 
 static int64_t address_of(const Waiting *w, const Access *a, int step)
@@ -294,7 +310,8 @@ static int first_bound(const Waiting *w, int64_t address) /* the range that cont
 }
 
 /* Updates the candidates, per lane the latest instance that conflicts, or (record) adds the access to the history. */
-static void visit(Waiting *w, const Access *a, int step, bool write, int64_t instance, Lane lane, InstanceClock *candidates, bool record)
+static void visit(Waiting *w, const Access *a, int step, bool write, int64_t instance, Lane lane, InstanceClock *candidates,
+                  bool record)
 {
     int64_t begin = address_of(w, a, step), end = begin + a->end - a->begin;
     for (int i = first_bound(w, begin); i < w->bound_count && w->bounds[i] < end; i++) {
@@ -374,7 +391,8 @@ static void choose_waits(Waiting *w, int number, const InstanceClock *candidates
 static void find_waits(Builder *b)
 {
     int slots = policy_of(b->program->options)->slots;
-    Waiting w = {.b = b, .steps = (slots > SLOTS ? slots : SLOTS) + 1, .staging_base = b->layout->arena_bytes + b->layout->work_bytes};
+    Waiting w = {
+        .b = b, .steps = (slots > SLOTS ? slots : SLOTS) + 1, .staging_base = b->layout->arena_bytes + b->layout->work_bytes};
     int count = b->op_count;
     InstanceClock *candidates = NEW_ARRAY(InstanceClock, count);
     w.clocks = NEW_ARRAY(InstanceClock, count);
@@ -404,7 +422,7 @@ static void find_waits(Builder *b)
 /* ---- times. Every class has the same operations in the same order; members of a collective begin together. */
 void find_times(ScheduledOp *const *ops, int classes, int count)
 {
-    double (*free_us)[LANES] = allocate(sizeof *free_us * (size_t)classes);
+    double(*free_us)[LANES] = allocate(sizeof *free_us * (size_t)classes);
     for (int i = 0; i < count; i++) {
         double latest = 0;
         for (int c = 0; c < classes; c++) {
@@ -469,8 +487,11 @@ static void fill_device(PhaseSchedule *s, const Builder *b, const Shard *shard, 
 static CollectiveRecord collective_of(const Builder *b, int group)
 {
     const Group *g = &b->order->groups[group];
-    CollectiveRecord c = {.lane = (uint8_t)lane_of_group(g), .count = g->bytes / dtype_bytes(g->dtype), .dtype = (uint8_t)g->dtype, .participants = g->participants,
-                    .implementation = (uint8_t)implementation_of_transfer(b->program, &b->members, g)};
+    CollectiveRecord c = {.lane = (uint8_t)lane_of_group(g),
+                          .count = g->bytes / dtype_bytes(g->dtype),
+                          .dtype = (uint8_t)g->dtype,
+                          .participants = g->participants,
+                          .implementation = (uint8_t)implementation_of_transfer(b->program, &b->members, g)};
     if (g->participants.parts)
         c.participants.parts = copy_array(g->participants.parts, sizeof(int64_t) * (size_t)(b->plan->devices + 1));
     if (b->sizes)
@@ -534,10 +555,13 @@ static int find_classes(const Program *p, const Plan *plan, DeviceClass *classes
     int count = 0;
     for (int d = 0; d < plan->devices; d++) {
         int c = 0;
-        while (c < count && (classes[c].capacity != plan->shards[d].capacity || !alike(p, plan_place(plan, classes[c].device), plan_place(plan, d))))
+        while (c < count && (classes[c].capacity != plan->shards[d].capacity ||
+                             !alike(p, plan_place(plan, classes[c].device), plan_place(plan, d))))
             c++;
         if (c == count)
-            classes[count++] = class_of_capacity(p, plan->devices, d, (Samples){plan->shards[d].capacity, plan_capacity(plan), least_capacity(plan)}, 0, whole_batch(plan));
+            classes[count++] = class_of_capacity(p, plan->devices, d,
+                                                 (Samples){plan->shards[d].capacity, plan_capacity(plan), least_capacity(plan)},
+                                                 0, whole_batch(plan));
         class_of[d] = c;
     }
     return count;
@@ -552,10 +576,14 @@ static int find_trials(const Program *p, const Plan *plan, DeviceClass **trials)
     if (!p->target->own_memory)
         return 0;
     for (; samples <= most / 2; samples *= 2)
-        APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices, samples * plan->devices));
+        APPEND(*trials, count,
+               class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices,
+                                 samples * plan->devices));
     APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, (Samples){most, most, most}, plan->micro, whole_batch(plan)));
     for (samples = 2 * most; count == 1 || samples <= ENOUGH; samples *= 2) /* small arenas do not show how the arena grows */
-        APPEND(*trials, count, class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices, samples * plan->devices));
+        APPEND(*trials, count,
+               class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices,
+                                 samples * plan->devices));
     return count;
 }
 
@@ -584,7 +612,8 @@ static void mark_updated(const Phase *p, Placement *l) /* marks the variables th
 /* Returns true for phases of a training step, if devices do not exchange gradients. */
 static bool is_independent(const Program *p, const Phase *phase)
 {
-    return policy_of(p->options)->order == ORDER_NONE && (phase->kind == PHASE_PROLOGUE || phase->kind == PHASE_ACCUMULATE || phase->kind == PHASE_TRAIN);
+    return policy_of(p->options)->order == ORDER_NONE &&
+           (phase->kind == PHASE_PROLOGUE || phase->kind == PHASE_ACCUMULATE || phase->kind == PHASE_TRAIN);
 }
 
 Order *order_calls(const Program *p, const Phase *phase, const Members *members, int64_t capacity)
@@ -629,8 +658,8 @@ static PhaseDigest digest_of_tasks(const char *name, const Phase *phase, const T
 }
 
 /* Schedules a phase. of: what all phases share. Returns true if the calls have kept their order. */
-static bool schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Builder *of, Phase *given, DeviceClass *classes, int class_count,
-                           const int *class_of, const KernelNumber *kernels)
+static bool schedule_phase(PhaseSchedule *s, PhaseDigest *whole, const Builder *of, Phase *given, DeviceClass *classes,
+                           int class_count, const int *class_of, const KernelNumber *kernels)
 {
     const Program *p = of->program;
     const Plan *plan = of->plan;
@@ -719,8 +748,9 @@ static Schedule *make_schedule(const Program *p, const Plan *plan, bool sizes)
             schedule_phase(&s->phases[i], &s->phase_digests[i], &of, p->phases[i], classes, class_count, class_of, kernels);
     for (int i = 0; i < p->phase_count; i++)
         for (int d = 0; d < plan->devices; d++)
-            end_arena(&s->phases[i].devices[d], &classes[class_of[d]], classes[class_of[d]].device == d ||
-                      s->phases[i].devices[d].buffers != s->phases[i].devices[classes[class_of[d]].device].buffers);
+            end_arena(&s->phases[i].devices[d], &classes[class_of[d]],
+                      classes[class_of[d]].device == d ||
+                          s->phases[i].devices[d].buffers != s->phases[i].devices[classes[class_of[d]].device].buffers);
     s->outside_arena_bytes = p->target->own_memory ? bytes_outside_arena(s) : 0;
     return s;
 }
@@ -759,6 +789,7 @@ ArenaSize *find_arena_sizes(const Program *p, const Plan *plan, int *count)
 
 ArenaSize find_arena_size(const Program *p, const Plan *plan, int64_t samples)
 {
-    DeviceClass trial = class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices, samples * plan->devices);
+    DeviceClass trial = class_of_capacity(p, plan->devices, 0, (Samples){samples, samples, samples}, samples * plan->devices,
+                                          samples * plan->devices);
     return *arena_sizes_of(p, plan, &trial, 1);
 }

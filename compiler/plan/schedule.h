@@ -24,7 +24,8 @@ static inline uint64_t digest_leaf(const char *name, int index) { return hash_by
 static inline uint64_t digest_call(const char *kernel) { return hash_bytes(0, kernel, strlen(kernel)); }
 static inline uint64_t digest_argument(uint64_t call, uint64_t value) { return hash_bytes(call, &value, sizeof value); }
 static inline uint64_t digest_result(uint64_t call, int number) { return hash_bytes(call, &number, sizeof number); }
-static inline uint64_t digest_transfer(uint64_t value, const mgpu_participants *p) /* the same on all devices, whatever they receive */
+/* the same on all devices, whatever they receive */
+static inline uint64_t digest_transfer(uint64_t value, const mgpu_participants *p)
 {
     uint64_t words[] = {p->transfer, (uint64_t)p->from, (uint64_t)p->to};
     return hash_bytes(value, words, sizeof words);
@@ -32,7 +33,10 @@ static inline uint64_t digest_transfer(uint64_t value, const mgpu_participants *
 
 /* A phase's digest starts with its name and adds the digest of each call, in any order. */
 static inline uint32_t digest_phase(const char *name) { return (uint32_t)hash_bytes(0, name, strlen(name)); }
-static inline uint32_t digest_of_phase(uint32_t phase, uint32_t call) { return phase + (uint32_t)hash_bytes(1, &call, sizeof call); }
+static inline uint32_t digest_of_phase(uint32_t phase, uint32_t call)
+{
+    return phase + (uint32_t)hash_bytes(1, &call, sizeof call);
+}
 
 /* shards.c */
 void split(const Program *, Plan *);
@@ -45,12 +49,12 @@ typedef mgpu_room ArenaSize;
 /* of the plan's schedule, ascending; none on devices without memory of their own */
 ArenaSize *find_arena_sizes(const Program *, const Plan *, int *count);
 ArenaSize find_arena_size(const Program *, const Plan *, int64_t samples); /* of a device with so many samples */
-int64_t bytes_outside_arena(const Schedule *); /* transfer_memory.c */
+int64_t bytes_outside_arena(const Schedule *);                             /* transfer_memory.c */
 /* schedule_text.c */
 void schedule_write(const Schedule *, Text *);
-const uint64_t *schedule_pack(const Schedule *); /* Packs the image that a program carries. */
+const uint64_t *schedule_pack(const Schedule *);                     /* Packs the image that a program carries. */
 const uint64_t *schedule_pack_bytes(const void *body, size_t bytes); /* Packs bytes that may be no records, for tests. */
-Schedule *schedule_unpack(const char *file, const uint64_t *image); /* Fails with status 1 if the image is damaged. */
+Schedule *schedule_unpack(const char *file, const uint64_t *image);  /* Fails with status 1 if the image is damaged. */
 /* Reads a schedule, for the verifier and tests; error_at reports errors. */
 Schedule *schedule_read(const char *file, const char *text);
 Schedule **schedules_read(const Source *, int *count); /* all that a file has, one after the other */

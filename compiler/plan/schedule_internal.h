@@ -9,27 +9,31 @@
 #include "compiler/plan/durations.h"
 
 /* ---- bucket.c: the order of a phase, and the members of its collectives */
-typedef struct Group {      /* one collective and its tensors */
-    Tensor **members; int member_count;
-    int64_t *begin;         /* by member: offset in the bucket, in bytes */
+typedef struct Group { /* one collective and its tensors */
+    Tensor **members;
+    int member_count;
+    int64_t *begin; /* by member: offset in the bucket, in bytes */
     int64_t bytes;
     Dtype dtype;
-    mgpu_participants participants;   /* MGPU_TRANSFER_REDUCE may have several members, other transfers one */
-    bool bucket;            /* members are in a bucket; false: one tensor that is reduced in place */
-    bool final;             /* no other collective depends on it: gradients, reports */
-    bool gathered_once;              /* of a weight, kept for several uses */
-    bool in_sync_lane;            /* in the lane sync */
-    bool engines;           /* copy engines transfer these gradients, since they occupy no SMs */
-    double saved_us;        /* time of a step that `in_sync_lane` or `engines` saves; 0: the plan requires them */
-    int after;              /* the call after which it runs, its last producer; -1: before all calls */
+    mgpu_participants participants; /* MGPU_TRANSFER_REDUCE may have several members, other transfers one */
+    bool bucket;                    /* members are in a bucket; false: one tensor that is reduced in place */
+    bool final;                     /* no other collective depends on it: gradients, reports */
+    bool gathered_once;             /* of a weight, kept for several uses */
+    bool in_sync_lane;              /* in the lane sync */
+    bool engines;                   /* copy engines transfer these gradients, since they occupy no SMs */
+    double saved_us;                /* time of a step that `in_sync_lane` or `engines` saves; 0: the plan requires them */
+    int after;                      /* the call after which it runs, its last producer; -1: before all calls */
     const Place *at;
 } Group;
 typedef struct Order {
-    Task **calls; int call_count;     /* the kernels in the order of the comp lane */
-    int *region; int64_t *chunk;       /* by call; set by cut_regions */
-    Group *groups; int group_count;   /* the collectives in the order of their lanes; ascending in `after` */
-    bool filled;                      /* calls have moved to where others wait for transfers */
-    int *group_of;                    /* by tensor id; -1: in no bucket */
+    Task **calls;
+    int call_count; /* the kernels in the order of the comp lane */
+    int *region;
+    int64_t *chunk; /* by call; set by cut_regions */
+    Group *groups;
+    int group_count; /* the collectives in the order of their lanes; ascending in `after` */
+    bool filled;     /* calls have moved to where others wait for transfers */
+    int *group_of;   /* by tensor id; -1: in no bucket */
 } Order;
 /* Orders a phase for a device with so many samples. Buckets hold options->bucket_bytes; 0: those with which a step is predicted
  * to end first on the members' machine. */
@@ -43,7 +47,12 @@ bool gathers_variable(const Task *copy, const Task *transfer);
 
 /* ---- gather_starts.c: when gathers begin */
 /* task: copies the own part; reader: the first call that reads the whole */
-typedef struct GatherCopy { int task, reader; int64_t bytes; double us; int place; } GatherCopy;
+typedef struct GatherCopy {
+    int task, reader;
+    int64_t bytes;
+    double us;
+    int place;
+} GatherCopy;
 /* begin_us: by call, and the end of the last call; leads ascend by reader */
 void place_gather_copies(GatherCopy *, int count, const double *begin_us, double share);
 
@@ -57,15 +66,19 @@ uint32_t digest_of(const TaskDigest *, int task_count, const Task *);
 void check_same_values(const Phase *before, const Phase *after, int devices);
 
 /* ---- names.c: names of what a phase does and keeps */
-typedef struct TaskName { const Task *task; const char *op, *layer, *role; } TaskName; /* layer NULL: none */
+typedef struct TaskName {
+    const Task *task;
+    const char *op, *layer, *role;
+} TaskName; /* layer NULL: none */
 typedef struct Names {
-    TaskName *tasks; int task_count;     /* of kernels, sorted by address */
-    const char **tensor, **weight;       /* by tensor id; weight: the weight whose gradient the tensor is; NULL: none */
-    const char **group, **transfer;      /* by group: names of collectives, and of their operations */
+    TaskName *tasks;
+    int task_count;                 /* of kernels, sorted by address */
+    const char **tensor, **weight;  /* by tensor id; weight: the weight whose gradient the tensor is; NULL: none */
+    const char **group, **transfer; /* by group: names of collectives, and of their operations */
 } Names;
 Names *name_phase(const Phase *, const Order *);
 const TaskName *name_of_task(const Names *, const Task *);
-const char *name_of_fetch(const Tensor *);               /* of the operation that copies an output to the host */
+const char *name_of_fetch(const Tensor *);                 /* of the operation that copies an output to the host */
 const char **names_of_group(const Names *, const Group *); /* of its members, in new memory: weights or values */
 
 /* ---- durations.c: microseconds on the program's machine */
@@ -97,7 +110,8 @@ const Kernel *function_of_launch(const Program *, const Task *);
 /* ---- device_parts.c: return the class's array, or a copy with the device's own parts */
 void *copy_array(const void *, size_t bytes);
 /* first: the first of its samples in a batch that it has whole */
-ScheduledOp *ops_of_device(ScheduledOp *of_class, int count, const Order *, const Buffer *buffers, int devices, int device, int64_t first);
+ScheduledOp *ops_of_device(ScheduledOp *of_class, int count, const Order *, const Buffer *buffers, int devices, int device,
+                           int64_t first);
 Buffer *buffers_of_device(Buffer *of_class, int count, int devices, int device);
 
 /* ---- offsets.c */
@@ -123,27 +137,32 @@ void find_locals(const Phase *, const Order *, bool *local, int64_t *chunk);
 bool *find_divided(const Phase *, const Order *);
 
 /* of the device; of the devices with most and with least in the plan */
-typedef struct Samples { int64_t used, reserved, least; } Samples;
-typedef struct Persistent {  /* the buffers that have the same offsets in all phases */
-    Buffer *buffers; int buffer_count;
-    int common_count; int64_t common_bytes;  /* the first buffers and their bytes: every phase has these */
-    int step, report;                        /* indices of buffers; -1: none */
-    int *staging, *input, *variable, *output;/* by index; -1: none */
+typedef struct Samples {
+    int64_t used, reserved, least;
+} Samples;
+typedef struct Persistent { /* the buffers that have the same offsets in all phases */
+    Buffer *buffers;
+    int buffer_count;
+    int common_count;
+    int64_t common_bytes;                     /* the first buffers and their bytes: every phase has these */
+    int step, report;                         /* indices of buffers; -1: none */
+    int *staging, *input, *variable, *output; /* by index; -1: none */
     int64_t arena_bytes, staging_bytes;
     int devices;
     Samples samples;
-    int64_t group;                           /* samples that are never split over devices */
+    int64_t group; /* samples that are never split over devices */
 } Persistent;
 /* batch: samples that inputs have room for; 0: those of a device */
 Persistent *place_persistent(const Program *, Samples, int64_t batch, int devices);
 
-typedef struct Placement {      /* the buffers of one phase on a device of some capacity */
-    Buffer *buffers; int buffer_count; /* the persistent ones first */
-    Access *tensor;          /* by tensor id; buffer -1: not used */
-    Access *work;            /* by call; buffer -1: no workspace */
-    Access *group;           /* by group */
-    int64_t arena_bytes;     /* without the workspaces */
-    int64_t work_bytes;      /* of the workspaces, which follow */
+typedef struct Placement { /* the buffers of one phase on a device of some capacity */
+    Buffer *buffers;
+    int buffer_count;                /* the persistent ones first */
+    Access *tensor;                  /* by tensor id; buffer -1: not used */
+    Access *work;                    /* by call; buffer -1: no workspace */
+    Access *group;                   /* by group */
+    int64_t arena_bytes;             /* without the workspaces */
+    int64_t work_bytes;              /* of the workspaces, which follow */
     int64_t least_arena, least_work; /* lower bounds for any offsets */
 } Placement;
 /* micro: workspaces are those of kernels for micro-batches of so many samples; 0: those of the kernels as they are */

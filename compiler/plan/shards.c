@@ -41,7 +41,10 @@ static void deal_out(int64_t groups, int devices, const double *weights, int64_t
 }
 
 /* ---- by times */
-typedef struct Runner { Device device; int of; } Runner; /* of: the first device like it */
+typedef struct Runner {
+    Device device;
+    int of;
+} Runner; /* of: the first device like it */
 
 static const Phase *step_phase(const Program *p)
 {
@@ -74,8 +77,8 @@ static int64_t groups_within(const Program *p, const Phase *phase, const Device 
     return low;
 }
 
-static int64_t share_within(const Program *p, const Phase *phase, const Runner *runners, int devices, double us, int64_t group, int64_t groups,
-                            int64_t *shares)
+static int64_t share_within(const Program *p, const Phase *phase, const Runner *runners, int devices, double us, int64_t group,
+                            int64_t groups, int64_t *shares)
 {
     int64_t all = 0;
     for (int d = 0; d < devices; d++) {
@@ -109,7 +112,8 @@ static void level(int64_t groups, int devices, int64_t *shares)
 
 /* Finds, by bisection, shares that take at most 1.002 times the shortest possible time; a device without a share computes one
  * sample, too. */
-static void balance(const Program *p, const Phase *phase, const Runner *runners, int devices, int64_t group, int64_t groups, int64_t *shares)
+static void balance(const Program *p, const Phase *phase, const Runner *runners, int devices, int64_t group, int64_t groups,
+                    int64_t *shares)
 {
     double low = 0, high = 0;
     for (int d = 0; d < devices; d++) {

@@ -17,14 +17,22 @@
 /* ---- the table of kernels */
 static Parameter parameter_of(const Tensor *x)
 {
-    return x->sharded ? (Parameter){.dtype = x->dtype, .each = tensor_bytes(x, 1)} : (Parameter){.dtype = x->dtype, .bytes = tensor_bytes(x, 1)};
+    return x->sharded ? (Parameter){.dtype = x->dtype, .each = tensor_bytes(x, 1)}
+                      : (Parameter){.dtype = x->dtype, .bytes = tensor_bytes(x, 1)};
 }
 
 static Signature signature_of(const Task *t)
 {
-    Signature s = {.kernel = t->kernel->number, .label = kernel_label(t->kernel), .in = NEW_ARRAY(Parameter, t->read_count), .in_count = t->read_count,
-                   .out = NEW_ARRAY(Parameter, t->write_count), .out_count = t->write_count, .elements = t->elements, .work = t->workspace_bytes,
-                   .work_each = t->workspace_bytes_per_sample, .extent = t->kernel->extent_text};
+    Signature s = {.kernel = t->kernel->number,
+                   .label = kernel_label(t->kernel),
+                   .in = NEW_ARRAY(Parameter, t->read_count),
+                   .in_count = t->read_count,
+                   .out = NEW_ARRAY(Parameter, t->write_count),
+                   .out_count = t->write_count,
+                   .elements = t->elements,
+                   .work = t->workspace_bytes,
+                   .work_each = t->workspace_bytes_per_sample,
+                   .extent = t->kernel->extent_text};
     for (int i = 0; i < t->read_count; i++)
         s.in[i] = parameter_of(t->reads[i]);
     for (int i = 0; i < t->write_count; i++) {
@@ -90,7 +98,10 @@ Signature *list_signatures(const Program *p, int *count)
 }
 
 /* ---- digests */
-struct TaskDigest { const Task *task; uint64_t digest; };
+struct TaskDigest {
+    const Task *task;
+    uint64_t digest;
+};
 
 static int compare_tasks(const void *a, const void *b)
 {

@@ -15,16 +15,21 @@ static int64_t lane_bytes(const Schedule *s, Lane lane)
                 const CollectiveRecord *c = &s->phases[i].collectives[k];
                 if (c->lane != lane)
                     continue;
-                int64_t bytes = pass ? mgpu_implementation_bytes(c->implementation, s->devices, slice) : mgpu_slice_bytes(&c->participants, c->count, dtype_bytes(c->dtype), s->devices);
-                int64_t *to = pass ? &most : &slice, coded = mgpu_codes_bytes(&c->participants, c->count, dtype_bytes(c->dtype), s->devices);
+                int64_t bytes = pass ? mgpu_implementation_bytes(c->implementation, s->devices, slice)
+                                     : mgpu_slice_bytes(&c->participants, c->count, dtype_bytes(c->dtype), s->devices);
+                int64_t *to = pass ? &most : &slice,
+                        coded = mgpu_codes_bytes(&c->participants, c->count, dtype_bytes(c->dtype), s->devices);
                 *to = bytes > *to ? bytes : *to;
                 codes = coded > codes ? coded : codes;
                 int64_t value = c->count * dtype_bytes(c->dtype);
-                bool by_kernel =
-                    c->implementation == MGPU_IMPLEMENTATION_ONE_SHOT && mgpu_may_be_one_shot(c->participants.transfer, c->count, dtype_bytes(c->dtype));
+                bool by_kernel = c->implementation == MGPU_IMPLEMENTATION_ONE_SHOT &&
+                                 mgpu_may_be_one_shot(c->participants.transfer, c->count, dtype_bytes(c->dtype));
                 exchanged = by_kernel && value > exchanged ? value : exchanged;
             }
     return most + codes + mgpu_one_shot_bytes(exchanged, s->devices);
 }
 
-int64_t bytes_outside_arena(const Schedule *s) { return s->devices > 1 ? lane_bytes(s, LANE_COMM) + lane_bytes(s, LANE_SYNC) : 0; }
+int64_t bytes_outside_arena(const Schedule *s)
+{
+    return s->devices > 1 ? lane_bytes(s, LANE_COMM) + lane_bytes(s, LANE_SYNC) : 0;
+}

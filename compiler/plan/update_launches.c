@@ -16,7 +16,8 @@
 static const double SHORT_US = 8;
 
 typedef struct Launch {
-    Task **calls; int count;
+    Task **calls;
+    int count;
     double begin_us, us;
 } Launch;
 
@@ -24,13 +25,14 @@ typedef struct Joining {
     const Program *program;
     const Members *members;
     Order *order;
-    double samples;           /* samples of a device */
+    double samples; /* samples of a device */
     Device device;
-    Launch *launches; int launch_count;
-    int *open;                /* by kernel: the last launch of that function + 1 */
-    int *touched, *written;   /* by tensor: the last launch + 1 that does, or that precedes a collective which does */
-    double *over_us;          /* by tensor: end of the last collective that moves it */
-    bool *moved;              /* by tensor: some collective moves it */
+    Launch *launches;
+    int launch_count;
+    int *open;                      /* by kernel: the last launch of that function + 1 */
+    int *touched, *written;         /* by tensor: the last launch + 1 that does, or that precedes a collective which does */
+    double *over_us;                /* by tensor: end of the last collective that moves it */
+    bool *moved;                    /* by tensor: some collective moves it */
     double comp_us, transfer_us[2]; /* by lane: comp; comm and sync */
 } Joining;
 
@@ -75,7 +77,8 @@ static void add_to(Joining *j, int launch, Task *t)
             j->touched[t->reads[i]->id] = launch + 1;
     for (int i = 0; i < t->write_count; i++)
         j->touched[t->writes[i]->id] = j->written[t->writes[i]->id] = launch + 1;
-    double us = j->order->group_count ? time_of_task(j->program, &j->device, t, units_of_task(t, j->members->count, j->samples)) : 0;
+    double us =
+        j->order->group_count ? time_of_task(j->program, &j->device, t, units_of_task(t, j->members->count, j->samples)) : 0;
     j->launches[launch].us += us;
     j->comp_us += us;
 }

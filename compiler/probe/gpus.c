@@ -16,10 +16,22 @@
 
 #include <string.h>
 
-enum { ROUNDS = 9, THREADS = 256, BLOCKS = 8 /* of a multiprocessor */, LAUNCHES = 128, TURNS = 32, WARP = 32, CHAINS = 8 /* as MGPU_PROBE_CHAINS */ };
+enum {
+    ROUNDS = 9,
+    THREADS = 256,
+    BLOCKS = 8 /* of a multiprocessor */,
+    LAUNCHES = 128,
+    TURNS = 32,
+    WARP = 32,
+    CHAINS = 8 /* as MGPU_PROBE_CHAINS */
+};
 /* operations of a thread in a step; for matrices, per K */
 enum { OF_PLAIN = 2 * CHAINS, OF_MATRIX = 2 * 16 * 8 * CHAINS / WARP };
-typedef struct Amounts { int64_t bytes, streamed, locked; int steps; } Amounts; /* of memory; streamed; on the host; in a chain */
+/* of memory; streamed; on the host; in a chain */
+typedef struct Amounts {
+    int64_t bytes, streamed, locked;
+    int steps;
+} Amounts;
 static const Amounts REAL = {256 << 20, 256 << 20, 64 << 20, 4096}, VIRTUAL = {16 << 20, 1 << 20, 4 << 20, 2};
 
 /* ---- calls */
@@ -52,7 +64,13 @@ double probe_time_us(const ProbedGpu *g, Issue *issue, void *context, bool all_s
 }
 
 /* ---- kernels */
-typedef struct Launch { CUfunction function; unsigned blocks, threads; void *first, *second; int64_t third; int arguments; } Launch;
+typedef struct Launch {
+    CUfunction function;
+    unsigned blocks, threads;
+    void *first, *second;
+    int64_t third;
+    int arguments;
+} Launch;
 
 static void declare(const ProbedGpu *g, CUstream s, const CudaRange *ranges, int count)
 {
@@ -63,7 +81,8 @@ static void declare(const ProbedGpu *g, CUstream s, const CudaRange *ranges, int
 static void launch(const ProbedGpu *g, CUstream s, const Launch *l)
 {
     void *given[] = {(void *)&l->first, l->arguments == 3 ? (void *)&l->second : (void *)&l->third, (void *)&l->third};
-    PROBE_CALL(g, launch_kernel, cuLaunchKernel, l->function, l->blocks, 1, 1, l->threads, 1, 1, 0, s, l->arguments ? given : NULL, NULL);
+    PROBE_CALL(g, launch_kernel, cuLaunchKernel, l->function, l->blocks, 1, 1, l->threads, 1, 1, 0, s,
+               l->arguments ? given : NULL, NULL);
 }
 
 static CUfunction function_of(const ProbedGpu *g, const char *name)
@@ -73,12 +92,16 @@ static CUfunction function_of(const ProbedGpu *g, const char *name)
     return f;
 }
 
-typedef struct StreamOf { Launch launch; int64_t bytes; } StreamOf;
+typedef struct StreamOf {
+    Launch launch;
+    int64_t bytes;
+} StreamOf;
 
 static void issue_stream(const ProbedGpu *g, void *context)
 {
     const StreamOf *s = context;
-    const CudaRange ranges[] = {{g->memory, g->memory + (uint64_t)s->bytes, 0, "from"}, {g->other, g->other + (uint64_t)s->bytes, 1, "to"}};
+    const CudaRange ranges[] = {{g->memory, g->memory + (uint64_t)s->bytes, 0, "from"},
+                                {g->other, g->other + (uint64_t)s->bytes, 1, "to"}};
     declare(g, g->streams[0], ranges, COUNT(ranges));
     launch(g, g->streams[0], &s->launch);
 }
@@ -105,7 +128,13 @@ static void issue_turns(const ProbedGpu *g, void *context)
 /* ---- numbers of one GPU. The first measurement of each is dropped, as the clock may still be slow */
 static double stream_us(const ProbedGpu *g, CUfunction f, int64_t bytes)
 {
-    Launch l = {f, (unsigned)(g->virtual ? 1 : BLOCKS * g->multiprocessors), THREADS, (void *)(uintptr_t)g->other, (void *)(uintptr_t)g->memory, bytes / 4, 3};
+    Launch l = {f,
+                (unsigned)(g->virtual ? 1 : BLOCKS * g->multiprocessors),
+                THREADS,
+                (void *)(uintptr_t)g->other,
+                (void *)(uintptr_t)g->memory,
+                bytes / 4,
+                3};
     return probe_time_us(g, issue_stream, &(StreamOf){l, bytes}, false);
 }
 
@@ -127,7 +156,13 @@ static Launch chain_of(const ProbedGpu *g, const char *name, int times)
     int steps = g->virtual ? VIRTUAL.steps : REAL.steps;
     declare(g, g->streams[0], NULL, -1);
     PROBE_CALL(g, memset_d8_async, cuMemsetD8Async, g->memory, 0, 8 * (1 + THREADS), g->streams[0]);
-    return (Launch){function_of(g, name), (unsigned)(g->virtual ? 1 : BLOCKS * g->multiprocessors), g->virtual ? WARP : THREADS, (void *)(uintptr_t)g->memory, NULL, times * steps, 2};
+    return (Launch){function_of(g, name),
+                    (unsigned)(g->virtual ? 1 : BLOCKS * g->multiprocessors),
+                    g->virtual ? WARP : THREADS,
+                    (void *)(uintptr_t)g->memory,
+                    NULL,
+                    times * steps,
+                    2};
 }
 
 /* each: the operations of a thread in a step, in all chains together */
@@ -180,7 +215,8 @@ int next_name(const ProbedGpus *all, int first)
 
 const char *gpus_text(int first, int next) { return next - first == 1 ? format("%d", first) : format("%d-%d", first, next - 1); }
 
-void write_of_gpus(Text *t, const ProbedGpus *all, const char *before, const char *after, const Measurements *of, double unit, const char *unit_name)
+void write_of_gpus(Text *t, const ProbedGpus *all, const char *before, const char *after, const Measurements *of, double unit,
+                   const char *unit_name)
 {
     static const double NEAR = .1;
     const char *emulated = all->virtual ? "emulation" : NULL;
@@ -192,7 +228,8 @@ void write_of_gpus(Text *t, const ProbedGpus *all, const char *before, const cha
         if (next - first == 1)
             group = of[first];
         double middle = median_of(&group);
-        write_measured(t, format("%s %s%s", before, gpus_text(first, next), after), &group, CHOOSE_MEDIAN, unit, unit_name, emulated);
+        write_measured(t, format("%s %s%s", before, gpus_text(first, next), after), &group, CHOOSE_MEDIAN, unit, unit_name,
+                       emulated);
         for (int d = first; d < next && next - first > 1; d++) {
             double own = median_of(&of[d]);
             Measurements its = of[d];
@@ -202,15 +239,19 @@ void write_of_gpus(Text *t, const ProbedGpus *all, const char *before, const cha
     }
 }
 
-static const struct { const char *before, *after, *kernel; double each; } CHAIN[] = {
-    {"arithmetic", " f32", "plain_f32", OF_PLAIN},        {"arithmetic", " f64", "plain_f64", OF_PLAIN},
-    {"matrix", " f32", "matrix_f32", 8 * OF_MATRIX},      {"matrix", " bf16", "matrix_bf16", 16 * OF_MATRIX},
+static const struct {
+    const char *before, *after, *kernel;
+    double each;
+} CHAIN[] = {
+    {"arithmetic", " f32", "plain_f32", OF_PLAIN},    {"arithmetic", " f64", "plain_f64", OF_PLAIN},
+    {"matrix", " f32", "matrix_f32", 8 * OF_MATRIX},  {"matrix", " bf16", "matrix_bf16", 16 * OF_MATRIX},
     {"matrix", " f16", "matrix_f16", 16 * OF_MATRIX},
 };
 
 static void probe_rates(Text *t, const ProbedGpus *all)
 {
-    Measurements *bandwidth = NEW_ARRAY(Measurements, all->count), *launches = NEW_ARRAY(Measurements, all->count), *events = NEW_ARRAY(Measurements, all->count);
+    Measurements *bandwidth = NEW_ARRAY(Measurements, all->count), *launches = NEW_ARRAY(Measurements, all->count),
+                 *events = NEW_ARRAY(Measurements, all->count);
     for (int d = 0; d < all->count; d++) {
         probe_enter(&all->gpus[d]);
         measure_bandwidth(&all->gpus[d], &bandwidth[d]);
@@ -241,7 +282,8 @@ static void open_gpu(ProbedGpu *g, int gpus)
     if (r != CUDA_SUCCESS)
         fail(3, "mgpuc probe: %s, %s: its kernels cannot be loaded: %s%s%s", g->gpu->name, g->gpu->place,
              mgpu_cuda_error(g->cuda, r, error), *log ? ": " : "", log);
-    PROBE_CALL(g, device_get_attribute, cuDeviceGetAttribute, &g->multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, g->gpu->device);
+    PROBE_CALL(g, device_get_attribute, cuDeviceGetAttribute, &g->multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+               g->gpu->device);
     PROBE_CALL(g, mem_get_info, cuMemGetInfo, &free_bytes, &all_bytes);
     g->bytes = g->virtual ? VIRTUAL.bytes : REAL.bytes;
     while (g->bytes > (int64_t)(free_bytes / 4) && g->bytes > VIRTUAL.bytes) /* others may use it */
@@ -301,8 +343,8 @@ static void write_facts(Text *t, const ProbedGpus *all)
 {
     for (int d = 0; d < all->count; d++) {
         const ProbedGpu *g = &all->gpus[d];
-        text_add(t, "name %d %s\ncapability %d %d.%d\nmultiprocessors %d %d\nmemory %d %lldMiB\n", d, g->gpu->name, d, g->gpu->major, g->gpu->minor, d,
-                 g->multiprocessors, d, (long long)(g->gpu->memory >> 20));
+        text_add(t, "name %d %s\ncapability %d %d.%d\nmultiprocessors %d %d\nmemory %d %lldMiB\n", d, g->gpu->name, d,
+                 g->gpu->major, g->gpu->minor, d, g->multiprocessors, d, (long long)(g->gpu->memory >> 20));
     }
 }
 

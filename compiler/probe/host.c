@@ -24,7 +24,9 @@
 #include <unistd.h>
 
 enum { CHAINS = 12, STEPS = 400000, ELEMENTS = 1 << 19, SIDE = 512 /* SIDE x SIDE: half of the elements */, MATMULS = 8 };
-static const struct Amount { int rounds, passes, pictures, disk_rounds, disk_bytes; } AMOUNT[PROBE_LENGTHS] = {
+static const struct Amount {
+    int rounds, passes, pictures, disk_rounds, disk_bytes;
+} AMOUNT[PROBE_LENGTHS] = {
     [PROBE_SHORT] = {3, 10, 8, 1, 16 << 20},
     [PROBE_LONG] = {9, 40, 16, 3, 64 << 20},
 };
@@ -36,20 +38,20 @@ static const struct Amount { int rounds, passes, pictures, disk_rounds, disk_byt
 #define WIDE __attribute__((noinline))
 
 /* Computes CHAINS independent sums, each of a vector of `bytes` bytes; returns a value that needs all of them. */
-#define CHAIN_LOOP(name, how, type, bytes)                                                                             \
-    how static double name(void)                                                                                       \
-    {                                                                                                                  \
-        typedef type Vector __attribute__((vector_size(bytes)));                                                       \
-        Vector a0 = {1}, a1 = {2}, a2 = {3}, a3 = {4}, a4 = {5}, a5 = {6}, a6 = {7}, a7 = {8}, a8 = {9}, a9 = {10};    \
-        Vector a10 = {11}, a11 = {12}, factor = {0}, step = {1};                                                       \
-        for (int i = 0; i < STEPS; i++) {                                                                              \
-            a0 = a0 * factor + step, a1 = a1 * factor + step, a2 = a2 * factor + step, a3 = a3 * factor + step;        \
-            a4 = a4 * factor + step, a5 = a5 * factor + step, a6 = a6 * factor + step, a7 = a7 * factor + step;        \
-            a8 = a8 * factor + step, a9 = a9 * factor + step, a10 = a10 * factor + step, a11 = a11 * factor + step;    \
-            __asm__ volatile("" : "+x"(factor));                                                                       \
-        }                                                                                                              \
-        Vector all = a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7 + a8 + a9 + a10 + a11;                                      \
-        return (double)all[0];                                                                                         \
+#define CHAIN_LOOP(name, how, type, bytes)                                                                                       \
+    how static double name(void)                                                                                                 \
+    {                                                                                                                            \
+        typedef type Vector __attribute__((vector_size(bytes)));                                                                 \
+        Vector a0 = {1}, a1 = {2}, a2 = {3}, a3 = {4}, a4 = {5}, a5 = {6}, a6 = {7}, a7 = {8}, a8 = {9}, a9 = {10};              \
+        Vector a10 = {11}, a11 = {12}, factor = {0}, step = {1};                                                                 \
+        for (int i = 0; i < STEPS; i++) {                                                                                        \
+            a0 = a0 * factor + step, a1 = a1 * factor + step, a2 = a2 * factor + step, a3 = a3 * factor + step;                  \
+            a4 = a4 * factor + step, a5 = a5 * factor + step, a6 = a6 * factor + step, a7 = a7 * factor + step;                  \
+            a8 = a8 * factor + step, a9 = a9 * factor + step, a10 = a10 * factor + step, a11 = a11 * factor + step;              \
+            __asm__ volatile("" : "+x"(factor));                                                                                 \
+        }                                                                                                                        \
+        Vector all = a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7 + a8 + a9 + a10 + a11;                                                \
+        return (double)all[0];                                                                                                   \
     }
 #if defined(__x86_64__)
 CHAIN_LOOP(chain512_f32, WIDE512, float, 64)
@@ -61,7 +63,10 @@ CHAIN_LOOP(chain128_f64, WIDE, double, 16)
 #endif
 
 typedef double Chain(void);
-typedef struct Chains { Chain *f32, *f64; int bytes; } Chains;
+typedef struct Chains {
+    Chain *f32, *f64;
+    int bytes;
+} Chains;
 
 static Chains widest(void)
 {
@@ -82,7 +87,7 @@ typedef struct ProbeWorker {
     pthread_t thread;
     Pool *pool;
     float *x, *y;
-    void *work; /* of a matmul */
+    void *work;                               /* of a matmul */
     double f32, f64, matmul, bytes, pictures; /* per second, in the last round */
     double sink;
 } ProbeWorker;
@@ -127,7 +132,8 @@ static double chain_rate(ProbeWorker *w, Chain *chain, int bytes, int element)
 static double matmul_rate(ProbeWorker *w)
 {
     static const mgpu_axis axis[] = {{SIDE, SIDE, 0, SIDE, 0, 0}, {SIDE, 0, 1, 1, 0, 0}, {SIDE, 1, SIDE, 0, 0, 0}};
-    static const mgpu_contraction table = {.m = 1, .n = 1, .k = 1, .axis = axis, .type = MGPU_F32, .copy = MGPU_COPY_BYTES, .packed = MGPU_PACKED_BYTES};
+    static const mgpu_contraction table = {
+        .m = 1, .n = 1, .k = 1, .axis = axis, .type = MGPU_F32, .copy = MGPU_COPY_BYTES, .packed = MGPU_PACKED_BYTES};
     void *argument[] = {w->x, w->x + SIDE * SIDE, w->y, w->work};
     const mgpu_part part = {.samples = 1, .end = 1, .threads = 1, .first = true};
     double begin = 0;
@@ -179,7 +185,10 @@ static void run_round(Pool *t)
 
 /* ---- load: one thread for each core does nothing but wait for a time to pass, and measures for how much of it it had its
  * core */
-typedef struct Spinner { pthread_t thread; double share; } Spinner;
+typedef struct Spinner {
+    pthread_t thread;
+    double share;
+} Spinner;
 
 static void *spin(void *argument)
 {
@@ -227,7 +236,8 @@ double median_of(const Measurements *m)
     return m->count ? sorted[m->count / 2] : 0;
 }
 
-void write_measured(Text *t, const char *what, Measurements *m, Choice choice, double unit, const char *unit_name, const char *emulated)
+void write_measured(Text *t, const char *what, Measurements *m, Choice choice, double unit, const char *unit_name,
+                    const char *emulated)
 {
     char day[16];
     time_t now = time(NULL);
@@ -235,8 +245,9 @@ void write_measured(Text *t, const char *what, Measurements *m, Choice choice, d
         return;
     strftime(day, sizeof day, "%Y-%m-%d", localtime(&now));
     qsort(m->values, (size_t)m->count, sizeof *m->values, mgpu_compare_doubles);
-    text_add(t, "%s %.4g%s %s%s    # %s%s%.4g to %.4g\n", what, m->values[choice == CHOOSE_LOWEST ? 0 : m->count / 2] / unit, unit_name, emulated ? "nominal" : "measured ",
-             emulated ? "" : day, emulated ? emulated : "", emulated ? ": " : "", m->values[0] / unit, m->values[m->count - 1] / unit);
+    text_add(t, "%s %.4g%s %s%s    # %s%s%.4g to %.4g\n", what, m->values[choice == CHOOSE_LOWEST ? 0 : m->count / 2] / unit,
+             unit_name, emulated ? "nominal" : "measured ", emulated ? "" : day, emulated ? emulated : "", emulated ? ": " : "",
+             m->values[0] / unit, m->values[m->count - 1] / unit);
 }
 
 static double disk_rate(const char *folder, int size)
@@ -245,7 +256,8 @@ static double disk_rate(const char *folder, int size)
     int file = path ? mkstemp(path) : -1;
     char *bytes = calloc(1, (size_t)size);
     double rate = 0;
-    if (file >= 0 && bytes && write(file, bytes, (size_t)size) == size && fsync(file) == 0 && posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0) {
+    if (file >= 0 && bytes && write(file, bytes, (size_t)size) == size && fsync(file) == 0 &&
+        posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0) {
         double begin = seconds(CLOCK_MONOTONIC);
         ssize_t got = 0;
         for (ssize_t n; got < size && (n = pread(file, bytes, 1 << 20, got)) > 0;)
@@ -268,8 +280,10 @@ static Pool *new_pool(ProbeLength length)
     p->workers = NEW_ARRAY(ProbeWorker, p->count);
     for (int i = 0; i < p->count; i++) {
         ProbeWorker *w = &p->workers[i];
-        *w = (ProbeWorker){.pool = p, .x = NEW_ARRAY(float, ELEMENTS), .y = NEW_ARRAY(float, ELEMENTS),
-                      .work = mgpu_allocate_aligned(64, MGPU_COPY_BYTES + MGPU_PACKED_BYTES)};
+        *w = (ProbeWorker){.pool = p,
+                           .x = NEW_ARRAY(float, ELEMENTS),
+                           .y = NEW_ARRAY(float, ELEMENTS),
+                           .work = mgpu_allocate_aligned(64, MGPU_COPY_BYTES + MGPU_PACKED_BYTES)};
         for (int k = 0; k < ELEMENTS; k++)
             w->x[k] = (float)k, w->y[k] = 0;
     }
@@ -281,7 +295,8 @@ void probe_host(Text *t, ProbeLength length, double memory)
     Pool *pool = new_pool(length);
     const struct Amount *a = pool->amount;
     int cores = pool->count;
-    Measurements f32 = {0}, f64 = {0}, matmul = {0}, bytes = {0}, pictures = {0}, disk = {0}, barrier = {0}, step = {0}, meeting = {0}, idle = {0};
+    Measurements f32 = {0}, f64 = {0}, matmul = {0}, bytes = {0}, pictures = {0}, disk = {0}, barrier = {0}, step = {0},
+                 meeting = {0}, idle = {0};
     for (int round = 0; round < a->rounds; round++) {
         double all[5] = {0};
         run_round(pool);

@@ -21,8 +21,15 @@ enum { ROUNDS = 5, SMALL = 4096, ENDS = 2 };
 static const double ALIKE = .85, PORT = 1.5; /* rates above this share are alike; one to all below this factor uses one port */
 
 typedef enum CopyDirections { TO_HOST, FROM_HOST, TO_GPU } CopyDirection;
-typedef struct Copy { CopyDirection direction; const ProbedGpu *to; int64_t bytes; int stream; } Copy;
-typedef struct LinkMeasurements { Measurements rate, latency_us; } LinkMeasurements;
+typedef struct Copy {
+    CopyDirection direction;
+    const ProbedGpu *to;
+    int64_t bytes;
+    int stream;
+} Copy;
+typedef struct LinkMeasurements {
+    Measurements rate, latency_us;
+} LinkMeasurements;
 
 static void issue_copy(const ProbedGpu *g, void *context)
 {
@@ -63,7 +70,10 @@ static LinkMeasurements line_of(const ProbedGpu *g, CopyDirection way, const Pro
 
 /* ---- all at once: each GPU's own clock times its copies, which are so many that they mostly overlap with the others' */
 enum { REPEATED = 4 };
-typedef struct Wave { CopyDirection direction; const ProbedGpus *all; } Wave;
+typedef struct Wave {
+    CopyDirection direction;
+    const ProbedGpus *all;
+} Wave;
 
 static void begin_wave(const ProbedGpu *g, const Wave *w)
 {
@@ -115,7 +125,8 @@ static Measurements port_rates(const ProbedGpus *all)
     for (int d = 0; d < all->count; d++) {
         const ProbedGpu *g = &all->gpus[d];
         probe_time_us(g, issue_to_all, (void *)all, true);
-        add_measurement(&rates, 1e6 * (double)(all->count - 1) * (double)g->bytes / probe_time_us(g, issue_to_all, (void *)all, true));
+        add_measurement(&rates,
+                        1e6 * (double)(all->count - 1) * (double)g->bytes / probe_time_us(g, issue_to_all, (void *)all, true));
     }
     return rates;
 }
@@ -132,7 +143,8 @@ static bool may_access(const ProbedGpu *g, const ProbedGpu *peer)
 static const char *emulated(const ProbedGpus *all) { return all->virtual ? "emulation" : NULL; }
 
 /* Writes "link 0 1 450GB/s 2us", and the range of the rate. */
-static void write_link(Text *t, const ProbedGpus *all, const char *ends, Measurements *rate, double share, const Measurements *latency_us)
+static void write_link(Text *t, const ProbedGpus *all, const char *ends, Measurements *rate, double share,
+                       const Measurements *latency_us)
 {
     for (int i = 0; i < rate->count; i++)
         rate->values[i] /= share;
@@ -154,7 +166,8 @@ static void write_pairs(Text *t, const ProbedGpus *all, LinkMeasurements *pairs,
             for (int way = 0; way < ENDS; way++) {
                 LinkMeasurements *l = way ? back : there;
                 if (l->rate.count)
-                    write_link(t, all, way ? format("%d %d", b, a) : format("%d %d", a, b), &l->rate, cost_copy_share() / slower, &l->latency_us);
+                    write_link(t, all, way ? format("%d %d", b, a) : format("%d %d", a, b), &l->rate, cost_copy_share() / slower,
+                               &l->latency_us);
             }
         }
 }
@@ -199,7 +212,10 @@ static void probe_pairs(Text *t, const ProbedGpus *all)
 /* ---- with the host */
 static void probe_host_links(Text *t, const ProbedGpus *all)
 {
-    static const struct { CopyDirection way; const char *from, *to; } DIRECTIONS[] = {{TO_HOST, "*", "host"}, {FROM_HOST, "host", "*"}};
+    static const struct {
+        CopyDirection way;
+        const char *from, *to;
+    } DIRECTIONS[] = {{TO_HOST, "*", "host"}, {FROM_HOST, "host", "*"}};
     Measurements alone[COUNT(DIRECTIONS)] = {{0}}, latency[COUNT(DIRECTIONS)] = {{0}}, together[COUNT(DIRECTIONS)];
     bool shared = false;
     for (int w = 0; w < COUNT(DIRECTIONS); w++) {

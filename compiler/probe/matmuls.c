@@ -10,14 +10,21 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct { const char *type; int side; } TYPE[] = {{"f32", 4096}, {"bf16", 4096}, {"f16", 4096}, {"f64", 2048}};
+static const struct {
+    const char *type;
+    int side;
+} TYPE[] = {{"f32", 4096}, {"bf16", 4096}, {"f16", 4096}, {"f64", 2048}};
 enum { TYPES = COUNT(TYPE), VIRTUAL_SIDE = 64 };
 
 static const char MODEL[] = "param side = 64\nmodel probe {\n    input x: f32[side]\n    input label: class(side)\n"
                             "    loss cross_entropy(x |> dense(side, bias = false), label)\n}\n"
                             "train { batch = 64  lr = 1e-6 }\n";
 
-typedef struct Probe { const ProbedGpus *all; const char *folder, *model; int types; } Probe;
+typedef struct Probe {
+    const ProbedGpus *all;
+    const char *folder, *model;
+    int types;
+} Probe;
 
 static int side_of(const Probe *p, int type) { return p->all->virtual ? VIRTUAL_SIDE : TYPE[type].side; }
 static const char *program_of(const Probe *p, int type) { return format("%s/%s", p->folder, TYPE[type].type); }
@@ -37,8 +44,16 @@ static Arguments compile_of(const Probe *p, int type)
 {
     Arguments a = {0};
     const char *side = format("%d", side_of(p, type));
-    const char *words[] = {"/proc/self/exe", p->model, "--devices=cuda:1", "--machine=default", format("--arch=%s", architectures_of(p)), format("--set=precision=%s", TYPE[type].type),
-                           format("--set=side=%s", side), format("--set=batch=%s", side), "-o", program_of(p, type)};
+    const char *words[] = {"/proc/self/exe",
+                           p->model,
+                           "--devices=cuda:1",
+                           "--machine=default",
+                           format("--arch=%s", architectures_of(p)),
+                           format("--set=precision=%s", TYPE[type].type),
+                           format("--set=side=%s", side),
+                           format("--set=batch=%s", side),
+                           "-o",
+                           program_of(p, type)};
     for (int i = 0; i < COUNT(words); i++)
         add_argument(&a, words[i]);
     return a;
@@ -61,18 +76,21 @@ static void run(const Probe *p, int type, int gpu, Measurements *m)
     Arguments a = {0};
     Text said = {0};
     const char *file = format("%s/%s.json", p->folder, TYPE[type].type), *error;
-    const char *words[] = {program_of(p, type), "bench", "--devices", format("cuda:%dx1", gpu), "--steps", "10", "--measure", file};
+    const char *words[] = {program_of(p, type), "bench", "--devices", format("cuda:%dx1", gpu),
+                           "--steps",           "10",    "--measure", file};
     for (int i = 0; i < COUNT(words); i++)
         add_argument(&a, words[i]);
     temporary_add(file);
     int status = run_tool(&a, &said);
     size_t length;
     const char *text = status == 0 ? read_file(file, &length) : NULL;
-    const Json *found = text ? mgpu_json_read(text, length, &error) : NULL, *operations = found && found->kind == JSON_OBJECT ? mgpu_json_member(found, "operations") : NULL;
+    const Json *found = text ? mgpu_json_read(text, length, &error) : NULL,
+               *operations = found && found->kind == JSON_OBJECT ? mgpu_json_member(found, "operations") : NULL;
     while (said.length && said.data[said.length - 1] == '\n')
         said.data[--said.length] = 0;
     if (!operations || operations->kind != JSON_LIST)
-        fail(3, "mgpuc probe: a program that measures matmuls of %s ended with status %d: %s", TYPE[type].type, status, text_of(&said));
+        fail(3, "mgpuc probe: a program that measures matmuls of %s ended with status %d: %s", TYPE[type].type, status,
+             text_of(&said));
     double side = side_of(p, type), each = 2e6 * side * side * side;
     static const char *const WORD[] = {".forward", ".backward"};
     for (int w = 0; w < COUNT(WORD); w++)
@@ -100,7 +118,8 @@ void probe_matmuls(Text *t, const ProbedGpus *all)
         for (int k = 0; k < p.types; k++) {
             Measurements m = {0};
             run(&p, k, first, &m);
-            write_measured(t, format("matmul %s %s", gpus_text(first, next), TYPE[k].type), &m, CHOOSE_MEDIAN, 1e12, "TFLOP/s", all->virtual ? "emulation" : NULL);
+            write_measured(t, format("matmul %s %s", gpus_text(first, next), TYPE[k].type), &m, CHOOSE_MEDIAN, 1e12, "TFLOP/s",
+                           all->virtual ? "emulation" : NULL);
         }
     }
 }

@@ -17,7 +17,7 @@ enum { TJ_RGB = 0, TJ_420 = 2 };
 /* Paints waves with noise over them: "x * 1103515245 + 12345", so that the picture is the same everywhere. */
 static uint8_t *paint(void)
 {
-    uint8_t *pixels = NEW_ARRAY(uint8_t, WIDTH *HEIGHT * 3);
+    uint8_t *pixels = NEW_ARRAY(uint8_t, WIDTH * HEIGHT * 3);
     uint32_t noise = 1;
     for (int y = 0; y < HEIGHT; y++)
         for (int x = 0; x < WIDTH; x++)
@@ -34,7 +34,8 @@ Picture probe_picture(void)
     const char *name = getenv("MGPU_TURBOJPEG");
     void *library = dlopen(name && *name ? name : "libturbojpeg.so.0", RTLD_NOW | RTLD_LOCAL);
     void *(*open)(void);
-    int (*compress)(void *, const unsigned char *, int width, int pitch, int height, int format, unsigned char **, unsigned long *, int sampling, int quality, int flags);
+    int (*compress)(void *, const unsigned char *, int width, int pitch, int height, int format, unsigned char **,
+                    unsigned long *, int sampling, int quality, int flags);
     Picture made = {0};
     void *entries[2] = {library ? dlsym(library, "tjInitCompress") : NULL, library ? dlsym(library, "tjCompress2") : NULL};
     if (!entries[0] || !entries[1])

@@ -94,7 +94,8 @@ static void *comp_lane(void *argument)
 {
     DeviceLanes *l = argument;
     const Steps *s = l->steps;
-    l->pool = mgpu_pool_open(&(PoolPlan){.threads = s->threads, .cores = s->cores ? s->cores + l->number * s->threads : NULL, .spin = s->cores != NULL});
+    l->pool = mgpu_pool_open(&(PoolPlan){
+        .threads = s->threads, .cores = s->cores ? s->cores + l->number * s->threads : NULL, .spin = s->cores != NULL});
     for (int64_t k = 1; k <= STEPS; k++) {
         mgpu_counter_wait(&l->steps->posted, k);
         mgpu_counter_wait(&l->copy, k);
@@ -117,7 +118,13 @@ static void *comm_lane(void *argument)
     stay(l);
     const Steps *s = l->steps;
     for (int64_t k = 1; k <= STEPS && s->reduces != REDUCES_NOT; k++) {
-        Operand o = {.name = "probe", .buffer = "probe", .data = l->values, .count = NUMBERS, .dtype = MGPU_F32, .participants = {.transfer = MGPU_TRANSFER_REDUCE}, .tag = k};
+        Operand o = {.name = "probe",
+                     .buffer = "probe",
+                     .data = l->values,
+                     .count = NUMBERS,
+                     .dtype = MGPU_F32,
+                     .participants = {.transfer = MGPU_TRANSFER_REDUCE},
+                     .tag = k};
         mgpu_counter_wait(&l->comp, 2 * k - 1);
         if (!mgpu_exchange(s->reduction, l->number, &o))
             die("the devices of a probe disagree");

@@ -50,7 +50,9 @@ void store_machine(const Text *t, double memory, bool gpus)
 
 static void write_head(Text *t, int gpus)
 {
-    text_add(t, "# Made by mgpuc probe. Behind each number: the lowest and the highest of its measurements.\nmachine %s\ndevices %d\n", processor_name(), gpus);
+    text_add(
+        t, "# Made by mgpuc probe. Behind each number: the lowest and the highest of its measurements.\nmachine %s\ndevices %d\n",
+        processor_name(), gpus);
 }
 
 /* The host also has a file of its own, for when other GPUs, or none, are here. Emulated GPUs are not kept, so that only plans

@@ -5,8 +5,14 @@
 
 #include <string.h>
 
-typedef struct DotNode { const char *name, *label, *style, *path; } DotNode;
-typedef struct Dot { DotNode *nodes; int count; Text edges; } Dot;
+typedef struct DotNode {
+    const char *name, *label, *style, *path;
+} DotNode;
+typedef struct Dot {
+    DotNode *nodes;
+    int count;
+    Text edges;
+} Dot;
 
 static void quote(const char *text, Text *t)
 {
@@ -67,8 +73,10 @@ static void print_dot(const Dot *d, const char *title, Text *t)
     int clusters = 0;
     text_add(t, "digraph ");
     quote(title, t);
-    text_add(t, " {\n  node [shape=box, fontname=\"sans-serif\", fontsize=10, style=filled, fillcolor=white];\n"
-                "  graph [fontname=\"sans-serif\", fontsize=11, style=rounded, color=gray];\n  edge [fontname=\"sans-serif\", fontsize=8];\n");
+    text_add(
+        t,
+        " {\n  node [shape=box, fontname=\"sans-serif\", fontsize=10, style=filled, fillcolor=white];\n"
+        "  graph [fontname=\"sans-serif\", fontsize=11, style=rounded, color=gray];\n  edge [fontname=\"sans-serif\", fontsize=8];\n");
     print_cluster(d, "", 0, 0, NEW_ARRAY(bool, d->count), &clusters, t);
     text_add(t, "%s}\n", text_of(&d->edges));
 }
@@ -77,9 +85,12 @@ static void print_dot(const Dot *d, const char *title, Text *t)
 static const char *label_of(const Graph *g, const Node *n)
 {
     const Model *m = g->model;
-    const char *name = n->op == OP_INPUT ? m->inputs[n->ints[0]].name : n->op == OP_VARIABLE ? m->variables[n->ints[0]].name : n->name;
+    const char *name = n->op == OP_INPUT      ? m->inputs[n->ints[0]].name
+                       : n->op == OP_VARIABLE ? m->variables[n->ints[0]].name
+                                              : n->name;
     const char *what = n->op == OP_COMPOSITE ? n->text : OP_INFO[n->op].name;
-    return format("%s%s%s\\n%s%s", what, name ? " " : "", name ? name : "", dtype_name(n->dtype), n->shape.rank ? shape_text(&n->shape) : "");
+    return format("%s%s%s\\n%s%s", what, name ? " " : "", name ? name : "", dtype_name(n->dtype),
+                  n->shape.rank ? shape_text(&n->shape) : "");
 }
 
 void dot_graph(const Graph *g, Text *t)
@@ -87,7 +98,10 @@ void dot_graph(const Graph *g, Text *t)
     Dot d = {0};
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
-        const char *style = n->op == OP_INPUT ? ", fillcolor=lightblue" : n->op == OP_VARIABLE ? ", fillcolor=khaki" : n->backward ? ", fillcolor=mistyrose" : "";
+        const char *style = n->op == OP_INPUT      ? ", fillcolor=lightblue"
+                            : n->op == OP_VARIABLE ? ", fillcolor=khaki"
+                            : n->backward          ? ", fillcolor=mistyrose"
+                                                   : "";
         if (n->op == OP_CONSTANT)
             continue;
         add_node(&d, format("n%d", n->id), label_of(g, n), style, n->path);
@@ -99,7 +113,13 @@ void dot_graph(const Graph *g, Text *t)
         const Result *r = &g->results[i];
         if (r->role != ROLE_LOSS && r->role != ROLE_METRIC && r->role != ROLE_OUTPUT)
             continue;
-        add_node(&d, format("r%d", i), format("%s %s", r->role == ROLE_LOSS ? "loss" : r->role == ROLE_METRIC ? "metric" : "output", r->name ? r->name : ""), ", shape=ellipse, fillcolor=palegreen", "");
+        add_node(&d, format("r%d", i),
+                 format("%s %s",
+                        r->role == ROLE_LOSS     ? "loss"
+                        : r->role == ROLE_METRIC ? "metric"
+                                                 : "output",
+                        r->name ? r->name : ""),
+                 ", shape=ellipse, fillcolor=palegreen", "");
         if (r->value->op != OP_CONSTANT)
             add_edge(&d, format("n%d", r->value->id), format("r%d", i), NULL);
     }
@@ -116,8 +136,14 @@ void dot_phase(const Phase *p, Text *t)
         writer[i] = -1;
     for (int i = 0; i < p->task_count; i++) {
         const Task *task = p->tasks[i];
-        const char *label = task->kernel ? format("%s\\n%s", task->kernel->name, task->kernel->title ? task->kernel->title : "") : format("%s", mgpu_transfer_row(task->participants.transfer)->kind);
-        add_node(&d, format("t%d", i), label, !task->kernel ? ", fillcolor=orange" : task->update ? ", fillcolor=lightgray" : task->backward ? ", fillcolor=mistyrose" : "", task->layer);
+        const char *label = task->kernel ? format("%s\\n%s", task->kernel->name, task->kernel->title ? task->kernel->title : "")
+                                         : format("%s", mgpu_transfer_row(task->participants.transfer)->kind);
+        add_node(&d, format("t%d", i), label,
+                 !task->kernel    ? ", fillcolor=orange"
+                 : task->update   ? ", fillcolor=lightgray"
+                 : task->backward ? ", fillcolor=mistyrose"
+                                  : "",
+                 task->layer);
         for (int r = 0; r < task->read_count; r++) {
             const Tensor *x = task->reads[r];
             if (writer[x->id] >= 0) {
@@ -125,7 +151,9 @@ void dot_phase(const Phase *p, Text *t)
                 continue;
             }
             if (!shown[x->id])
-                add_node(&d, format("x%d", x->id), format("%s", x->name), x->kind == TENSOR_INPUT ? ", shape=ellipse, fillcolor=lightblue" : ", shape=ellipse, fillcolor=khaki", "");
+                add_node(&d, format("x%d", x->id), format("%s", x->name),
+                         x->kind == TENSOR_INPUT ? ", shape=ellipse, fillcolor=lightblue" : ", shape=ellipse, fillcolor=khaki",
+                         "");
             shown[x->id] = true;
             add_edge(&d, format("x%d", x->id), format("t%d", i), NULL);
         }

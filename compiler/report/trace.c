@@ -12,28 +12,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct TimelineSpan {          /* an operation in the timeline */
-    SimulatedSpan span;         /* in the timeline's times */
+typedef struct TimelineSpan { /* an operation in the timeline */
+    SimulatedSpan span;       /* in the timeline's times */
     const PhaseSchedule *phase;
-    int step;                   /* from 1; with micro-batches, 1 + the number of phases that ran before */
+    int step; /* from 1; with micro-batches, 1 + the number of phases that ran before */
 } TimelineSpan;
 typedef struct TraceTimeline {
     const Program *program;
-    TimelineSpan *spans; int count;
-    double *step_ends; int step_count;
-    bool micro;                 /* has micro-batches: one step is shown */
-    double (*free)[LANES];      /* [device]: since when the lane has been idle */
+    TimelineSpan *spans;
+    int count;
+    double *step_ends;
+    int step_count;
+    bool micro;            /* has micro-batches: one step is shown */
+    double (*free)[LANES]; /* [device]: since when the lane has been idle */
     FILE *f;
     int64_t arrows;
 } TraceTimeline;
 
 const char *op_name(const PhaseSchedule *phase, const ScheduledOp *op)
 {
-    static const char *const VERB[VERBS] = {[VERB_READ] = "read", [VERB_UPLOAD] = "upload", [VERB_REPORT] = "report", [VERB_FETCH] = "fetch"};
+    static const char *const VERB[VERBS] = {
+        [VERB_READ] = "read", [VERB_UPLOAD] = "upload", [VERB_REPORT] = "report", [VERB_FETCH] = "fetch"};
     if (op->verb == VERB_CALL)
         return op->id;
     if (op->verb == VERB_TRANSFER)
-        return format("%s %s", mgpu_transfer_row(phase->collectives[op->target].participants.transfer)->kind, phase->collectives[op->target].name);
+        return format("%s %s", mgpu_transfer_row(phase->collectives[op->target].participants.transfer)->kind,
+                      phase->collectives[op->target].name);
     return VERB[op->verb];
 }
 
@@ -107,16 +111,25 @@ static double inside(const TimelineSpan *s, double us)
     return us > to ? (to > s->span.begin_us ? to : s->span.begin_us) : us;
 }
 
-static void write_wait(const TraceTimeline *t, const TimelineSpan *s, double from, double to, const char *of, const ScheduledOp *other)
+static void write_wait(const TraceTimeline *t, const TimelineSpan *s, double from, double to, const char *of,
+                       const ScheduledOp *other)
 {
     const int SHORT_NS = 1;
     int d = s->span.device;
     const ScheduledOp *op = &s->phase->devices[d].ops[s->span.op];
     if (1e3 * (to - from) < SHORT_NS)
         return;
-    mgpu_trace_slice(t->f, &(TraceSlice){.device = d, .track = mgpu_trace_lane_track((int)op->lane), .name = format("wait for %s", of), .category = "wait",
-                                         .begin_us = from, .end_us = to, .op = format("d%d.%s", d, other->id), .phase = s->phase->name,
-                                         .layer = other->layer, .line = other->line, .step = t->micro ? 1 : s->step});
+    mgpu_trace_slice(t->f, &(TraceSlice){.device = d,
+                                         .track = mgpu_trace_lane_track((int)op->lane),
+                                         .name = format("wait for %s", of),
+                                         .category = "wait",
+                                         .begin_us = from,
+                                         .end_us = to,
+                                         .op = format("d%d.%s", d, other->id),
+                                         .phase = s->phase->name,
+                                         .layer = other->layer,
+                                         .line = other->line,
+                                         .step = t->micro ? 1 : s->step});
 }
 
 static void write_span(const TraceTimeline *t, const TimelineSpan *s, double lane_free)
@@ -145,7 +158,10 @@ static void write_span(const TraceTimeline *t, const TimelineSpan *s, double lan
                                          .flops = op->flops});
 }
 
-static const char *key_of(const TimelineSpan *s, int op, int step) { return format("%s %d %d %d", s->phase->name, s->span.device, op, step); }
+static const char *key_of(const TimelineSpan *s, int op, int step)
+{
+    return format("%s %d %d %d", s->phase->name, s->span.device, op, step);
+}
 
 /* Writes arrows from operations of other lanes; with micro-batches, from the last one with the name and the step. */
 static void write_arrows(TraceTimeline *t, const Map *places, const TimelineSpan *s)
@@ -154,7 +170,8 @@ static void write_arrows(TraceTimeline *t, const Map *places, const TimelineSpan
     const ScheduledOp *op = &device->ops[s->span.op];
     for (int i = 0; i < op->wait_count; i++) {
         const ScheduledOp *other = &device->ops[op->waits[i].op];
-        const TimelineSpan *before = other->lane == op->lane ? NULL : map_get(places, key_of(s, op->waits[i].op, s->step - op->waits[i].back));
+        const TimelineSpan *before =
+            other->lane == op->lane ? NULL : map_get(places, key_of(s, op->waits[i].op, s->step - op->waits[i].back));
         if (!before)
             continue;
         TracePoint from = {s->span.device, mgpu_trace_lane_track((int)other->lane), inside(before, before->span.end_us)};
@@ -163,13 +180,17 @@ static void write_arrows(TraceTimeline *t, const Map *places, const TimelineSpan
     }
 }
 
-typedef struct LaneList { const TimelineSpan **spans; int count; } LaneList;
+typedef struct LaneList {
+    const TimelineSpan **spans;
+    int count;
+} LaneList;
 
 static void write_lane(TraceTimeline *t, const LaneList *l, const Map *places)
 {
     double lane_free = l->spans[0]->span.arrived_us;
     const SimulatedSpan *first = &l->spans[0]->span;
-    mgpu_trace_track(t->f, first->device, mgpu_trace_lane_track((int)l->spans[0]->phase->devices[first->device].ops[first->op].lane));
+    mgpu_trace_track(t->f, first->device,
+                     mgpu_trace_lane_track((int)l->spans[0]->phase->devices[first->device].ops[first->op].lane));
     for (int i = 0; i < l->count; i++) {
         write_span(t, l->spans[i], lane_free);
         write_arrows(t, places, l->spans[i]);
@@ -198,8 +219,13 @@ static void write_steps(const TraceTimeline *t)
 {
     mgpu_trace_track(t->f, TRACE_PROGRAM, TRACK_STEPS);
     for (int i = 0; i < t->step_count; i++)
-        mgpu_trace_slice(t->f, &(TraceSlice){.device = TRACE_PROGRAM, .track = TRACK_STEPS, .name = format("step %d", i + 1), .category = "step",
-                                             .begin_us = i ? t->step_ends[i - 1] : 0, .end_us = t->step_ends[i], .step = i + 1});
+        mgpu_trace_slice(t->f, &(TraceSlice){.device = TRACE_PROGRAM,
+                                             .track = TRACK_STEPS,
+                                             .name = format("step %d", i + 1),
+                                             .category = "step",
+                                             .begin_us = i ? t->step_ends[i - 1] : 0,
+                                             .end_us = t->step_ends[i],
+                                             .step = i + 1});
 }
 
 static void merge_steps(TraceTimeline *t) /* With micro-batches there is one step. */
@@ -211,7 +237,8 @@ static void merge_steps(TraceTimeline *t) /* With micro-batches there is one ste
 void trace_print(const Program *p, const Plan *plan, const SimulationInput *in, const char *machine, Text *out)
 {
     const Model *m = p->model;
-    TraceTimeline t = {.program = p, .micro = plan->schedule->accumulate > 1, .free = allocate(sizeof *t.free * (size_t)plan->devices)};
+    TraceTimeline t = {
+        .program = p, .micro = plan->schedule->accumulate > 1, .free = allocate(sizeof *t.free * (size_t)plan->devices)};
     int micro = plan->schedule->accumulate > 1 ? plan->schedule->accumulate : 0;
     for (int d = 0; d < plan->devices; d++)
         for (int lane = 0; lane < LANES; lane++)
@@ -226,9 +253,17 @@ void trace_print(const Program *p, const Plan *plan, const SimulationInput *in, 
     char *text;
     size_t length;
     t.f = mgpu_begin_text(&text, &length);
-    mgpu_trace_begin(t.f, &(TraceHead){.made = "predicted", .model = m->name, .file = m->file, .kind = plan->kind, .machine = machine,
-                                       .plan = policy_is_auto(policy_of(p->options)) ? NULL : policy_of(p->options)->name, .plan_label = policy_label(policy_of(p->options)),
-                                       .nodes = plan->nodes, .devices = plan->devices, .batch = m->batch, .step_us = t.step_ends[t.step_count - 1] / t.step_count});
+    mgpu_trace_begin(t.f, &(TraceHead){.made = "predicted",
+                                       .model = m->name,
+                                       .file = m->file,
+                                       .kind = plan->kind,
+                                       .machine = machine,
+                                       .plan = policy_is_auto(policy_of(p->options)) ? NULL : policy_of(p->options)->name,
+                                       .plan_label = policy_label(policy_of(p->options)),
+                                       .nodes = plan->nodes,
+                                       .devices = plan->devices,
+                                       .batch = m->batch,
+                                       .step_us = t.step_ends[t.step_count - 1] / t.step_count});
     write_steps(&t);
     write_lanes(&t, plan->devices);
     mgpu_trace_end(t.f);

@@ -152,8 +152,15 @@ static double *draw_values(int64_t count, Dtype t, int64_t classes)
 static double **interpret_case(CaseValues *v, double noise, uint64_t noise_seed)
 {
     const Case *c = v->c;
-    Interpretation in = {.samples = SAMPLES, .first_sample = FIRST_SAMPLE, .step = STEP, .seed = SEED, .leaf = leaf, .context = v, .f32_range = true,
-                         .noise = noise, .noise_seed = noise_seed};
+    Interpretation in = {.samples = SAMPLES,
+                         .first_sample = FIRST_SAMPLE,
+                         .step = STEP,
+                         .seed = SEED,
+                         .leaf = leaf,
+                         .context = v,
+                         .f32_range = true,
+                         .noise = noise,
+                         .noise_seed = noise_seed};
     in.values = NEW_ARRAY(double *, c->graph->node_count);
     interpret(c->graph, &in);
     return in.values;
@@ -179,13 +186,15 @@ static void add_slack(CaseValues *v, int tries)
             const Node *n = g->results[i].value;
             for (int64_t e = 0; e < result_elements(n); e++) {
                 double change = fabs(noisy[n->id][e] - v->node[n->id][e]) / much, *most = &v->slack[i][e];
-                if (noisy[n->id][e] != v->node[n->id][e] && (noisy[n->id][e] == noisy[n->id][e] || v->node[n->id][e] == v->node[n->id][e]))
+                if (noisy[n->id][e] != v->node[n->id][e] &&
+                    (noisy[n->id][e] == noisy[n->id][e] || v->node[n->id][e] == v->node[n->id][e]))
                     *most = !(change < INFINITY) ? INFINITY : change > *most ? change : *most;
             }
         }
         for (int i = 0; i < g->node_count; i++)
             free(noisy[i]);
-    }    v->tries = tries;
+    }
+    v->tries = tries;
 }
 
 CaseValues case_values(const Case *c)
@@ -289,13 +298,18 @@ const char *case_start(const CaseValues *v, const Phase *p, int threads, CaseRun
         if (t->kind != TASK_KERNEL)
             continue;
         const Kernel *k = t->kernel;
-        Trial trial = {.threads = threads, .samples = SAMPLES, .step = step_block(), .arguments = NEW_ARRAY(void *, t->read_count + t->write_count + 1),
-                       .random = (uint64_t)draw(INT32_MAX) + 1, .shared = k->contraction && k->contraction->workers_share};
+        Trial trial = {.threads = threads,
+                       .samples = SAMPLES,
+                       .step = step_block(),
+                       .arguments = NEW_ARRAY(void *, t->read_count + t->write_count + 1),
+                       .random = (uint64_t)draw(INT32_MAX) + 1,
+                       .shared = k->contraction && k->contraction->workers_share};
         for (int r = 0; r < k->read_count; r++) /* a task that a library may do with a matmul has more than its kernel */
             trial.arguments[trial.work_argument++] = run->memory[t->reads[r]->id];
         for (int w = 0; w < k->write_count; w++)
             trial.arguments[trial.work_argument++] = run->memory[t->writes[w]->id];
-        int64_t bytes = runner->workspace ? runner->workspace(k, t) : t->workspace_bytes + SAMPLES * t->workspace_bytes_per_sample;
+        int64_t bytes =
+            runner->workspace ? runner->workspace(k, t) : t->workspace_bytes + SAMPLES * t->workspace_bytes_per_sample;
         if (k->epilogue)
             bytes = k->partial_bytes;
         trial.stride = (bytes + 63) / 64 * 64;
@@ -318,7 +332,8 @@ static bool close_enough(double got, double want, double allowed)
 /* The relative error of one rounding when the type is stored. */
 static double stored_exactly_to(Dtype t) { return t == BF16 ? 0x1p-7 : t == F16 ? 0x1p-10 : 0; }
 
-static const char *compare(const CaseValues *v, int result, const Tensor *t, const char *memory, const Variable *variable, int64_t first)
+static const char *compare(const CaseValues *v, int result, const Tensor *t, const char *memory, const Variable *variable,
+                           int64_t first)
 {
     const Node *n = v->c->graph->results[result].value;
     const double *want = v->node[n->id];
@@ -327,7 +342,8 @@ static const char *compare(const CaseValues *v, int result, const Tensor *t, con
         double allowed = fmax(v->c->tolerance, v->c->noise > 0 ? stored_exactly_to(t->dtype) : 0) * fmax(1, fabs(want[i])) +
                          (v->slack ? AS_MUCH * v->slack[result][i] : 0);
         if (!close_enough(got, want[i], allowed))
-            return format("element %lld of %s is %.17g, %.17g expected (node %d, %s)", (long long)i, t->name, got, want[i], n->id, OP_INFO[n->op].name);
+            return format("element %lld of %s is %.17g, %.17g expected (node %d, %s)", (long long)i, t->name, got, want[i], n->id,
+                          OP_INFO[n->op].name);
     }
     return NULL;
 }
@@ -357,8 +373,9 @@ static const char *compare_all(const CaseValues *v, const CaseRun *run, uint64_t
     int reports = 0, outputs = 0;
     for (int i = 0; i < g->result_count; i++) {
         const Result *r = &g->results[i];
-        const Tensor *t = r->role == ROLE_UPDATE ? find(p, TENSOR_VARIABLE, r->index)
-                        : r->role == ROLE_OUTPUT ? find(p, TENSOR_OUTPUT, outputs++) : find(p, TENSOR_REPORT, 0);
+        const Tensor *t = r->role == ROLE_UPDATE   ? find(p, TENSOR_VARIABLE, r->index)
+                          : r->role == ROLE_OUTPUT ? find(p, TENSOR_OUTPUT, outputs++)
+                                                   : find(p, TENSOR_REPORT, 0);
         if (!t)
             return format("result %d is not written", i);
         const char *wrong = compare(v, i, t, run->memory[t->id], r->role == ROLE_UPDATE ? &g->model->variables[r->index] : NULL,
@@ -376,7 +393,8 @@ const char *case_end(CaseValues *v, const CaseRun *run, uint64_t *bits)
     for (int i = 0; i < p->task_count; i++)
         for (int k = 0; run->guard[i] && k < GUARD_BYTES; k++)
             if (run->guard[i][k] != 0x55)
-                return format("kernel %s (%s): it writes behind its workspace", p->tasks[i]->kernel->name, p->tasks[i]->kernel->title);
+                return format("kernel %s (%s): it writes behind its workspace", p->tasks[i]->kernel->name,
+                              p->tasks[i]->kernel->title);
     const char *wrong = compare_all(v, run, bits);
     if (!wrong || v->c->noise == 0 || v->tries == MANY)
         return wrong;

@@ -3,7 +3,10 @@
 
 static Node *number(Graph *g, double v, Dtype t) { return graph_number(g, v, t); }
 
-static void update(Graph *g, Node *n) { graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, n->dtype, n->shape)->ints[0], n, NULL); }
+static void update(Graph *g, Node *n)
+{
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, n->dtype, n->shape)->ints[0], n, NULL);
+}
 
 /* Makes constants of every type that begin with ones and go on with zeros: stored unchanged, as the start of a loop, and as its
  * gradient. */
@@ -30,7 +33,8 @@ static Graph *constants(Dtype real)
     Node *scan = graph_close_scan(b, 3, true, &next, stack, 2);
     for (int i = 0; i < 3; i++)
         graph_result(g, ROLE_OUTPUT, format("y%d", i), 0, graph_scan_result(g, scan, i), NULL);
-    graph_result(g, ROLE_OUTPUT, "masked", 0, graph_where(g, graph_binary(g, OP_LT, number(g, 0, real), mask), x, number(g, 0, real)), NULL);
+    graph_result(g, ROLE_OUTPUT, "masked", 0,
+                 graph_where(g, graph_binary(g, OP_LT, number(g, 0, real), mask), x, number(g, 0, real)), NULL);
     return g;
 }
 
@@ -42,7 +46,8 @@ static Graph *multiply_adds(Dtype real)
     Graph *g = new_graph(new_model(0));
     for (int64_t half = 3; half <= 11; half += 4) {
         int64_t zero = 0, one = 1;
-        Node *d = new_input(g, real, SHAPE(2 * half), 0), *y = new_input(g, real, SHAPE(2 * half), 0), *bias = new_variable(g, real, SHAPE(2 * half));
+        Node *d = new_input(g, real, SHAPE(2 * half), 0), *y = new_input(g, real, SHAPE(2 * half), 0),
+             *bias = new_variable(g, real, SHAPE(2 * half));
         Node *leaf[LEAVES] = {[E] = new_input(g, real, SHAPE(half), 0)}, *high[LEAVES];
         leaf[D_LOW] = graph_slice(g, d, &zero, &half, &one);
         leaf[D_HIGH] = graph_slice(g, d, &half, &half, &one);
@@ -72,10 +77,12 @@ static Graph *several_reductions(Dtype real)
         Node *z = new_input(g, real, SHAPE(n), 0), *label = new_input(g, U8, SCALAR, n), *zero = number(g, 0, real);
         Node *hot = graph_binary(g, OP_EQ, graph_cast(g, label, I32), graph_arange(g, n));
         Node *above = graph_binary(g, OP_LT, zero, z), *tripled = graph_binary(g, OP_MUL, z, number(g, 3, real));
-        Node *sums[] = {graph_binary(g, OP_MUL, z, z), graph_where(g, above, tripled, zero), graph_where(g, above, zero, z), graph_where(g, hot, z, zero)};
+        Node *sums[] = {graph_binary(g, OP_MUL, z, z), graph_where(g, above, tripled, zero), graph_where(g, above, zero, z),
+                        graph_where(g, hot, z, zero)};
         Node *most[] = {graph_where(g, above, z, zero), graph_where(g, hot, z, number(g, -1, real))};
         for (int k = 0; k < COUNT(sums); k++)
-            graph_result(g, ROLE_OUTPUT, format("sum%d_%d", i, k), 0, graph_sum(g, graph_cast(g, sums[k], other), (int[]){0}, 1), NULL);
+            graph_result(g, ROLE_OUTPUT, format("sum%d_%d", i, k), 0, graph_sum(g, graph_cast(g, sums[k], other), (int[]){0}, 1),
+                         NULL);
         for (int k = 0; k < COUNT(most); k++)
             graph_result(g, ROLE_OUTPUT, format("most%d_%d", i, k), 0, graph_max(g, most[k], (int[]){0}, 1), NULL);
         z = new_input(g, real, SHAPE(n), 0);
@@ -88,6 +95,7 @@ static Graph *several_reductions(Dtype real)
     return g;
 }
 
-const ChosenGraph CHOSEN_GRAPHS[] = {
-    {"constants", constants}, {"multiply-adds under conditions", multiply_adds}, {"several reductions of a row", several_reductions}};
+const ChosenGraph CHOSEN_GRAPHS[] = {{"constants", constants},
+                                     {"multiply-adds under conditions", multiply_adds},
+                                     {"several reductions of a row", several_reductions}};
 const int CHOSEN_GRAPH_COUNT = COUNT(CHOSEN_GRAPHS);

@@ -8,7 +8,12 @@
 #include <string.h>
 
 enum { MOST_ELEMENTS = 400 };
-typedef struct Pool { Graph *g; Dtype real; Node *nodes[256]; int count; } Pool; /* nodes to draw from */
+typedef struct Pool {
+    Graph *g;
+    Dtype real;
+    Node *nodes[256];
+    int count;
+} Pool; /* nodes to draw from */
 
 static void add_node(Pool *p, Node *n)
 {
@@ -137,8 +142,7 @@ static Node *any_view(Pool *p)
     int64_t a[MAX_RANK], b[MAX_RANK], c[MAX_RANK];
     int order[MAX_RANK];
     switch (draw(7)) {
-    case 0:
-        return graph_reshape(g, x, reshaped(&x->shape));
+    case 0: return graph_reshape(g, x, reshaped(&x->shape));
     case 1:
         for (int i = 0; i < r; i++)
             order[i] = i;
@@ -205,10 +209,8 @@ static Node *any_reduction(Pool *p)
         if (draw(2))
             axes[count++] = i;
     switch (draw(6)) {
-    case 0:
-        return count ? graph_max(g, x, axes, count) : NULL;
-    case 1:
-        return x->sharded ? graph_sum_samples(g, bounded(g, x), axes, count) : NULL;
+    case 0: return count ? graph_max(g, x, axes, count) : NULL;
+    case 1: return x->sharded ? graph_sum_samples(g, bounded(g, x), axes, count) : NULL;
     case 2:
         if (!x->shape.rank)
             return NULL;
@@ -225,10 +227,8 @@ static Node *any_reduction(Pool *p)
         Node *sum = graph_broadcast(g, graph_reshape(g, graph_sum(g, e, axes, count), kept), x->shape);
         return graph_binary(g, OP_DIV, e, sum);
     }
-    case 4:
-        return x->sharded ? graph_group_sum(g, bounded(g, x), draw(4)) : NULL;
-    default:
-        return count ? graph_sum(g, x, axes, count) : NULL;
+    case 4: return x->sharded ? graph_group_sum(g, bounded(g, x), draw(4)) : NULL;
+    default: return count ? graph_sum(g, x, axes, count) : NULL;
     }
 }
 
@@ -240,7 +240,8 @@ static Node *any_window(Pool *p)
     int64_t ints[5 * MAX_RANK];
     bool large = !draw(4);
     for (int i = 0; i < r; i++) {
-        int64_t extent = x->shape.extent[i], size = large ? extent : 1 + draw(extent < 3 ? extent : 3), before = draw(size), after = draw(size);
+        int64_t extent = x->shape.extent[i], size = large ? extent : 1 + draw(extent < 3 ? extent : 3), before = draw(size),
+                after = draw(size);
         ints[i] = size;
         ints[r + i] = 1 + draw(3);
         ints[2 * r + i] = before < (size + 1) / 2 ? before : 0;
@@ -273,8 +274,7 @@ static Node *any_index(Pool *p, int64_t extent)
     }
     case 1: /* a mirrored, shifted range */
         return graph_binary(g, OP_SUB, graph_number(g, (double)extent, I32), graph_arange(g, 1 + draw(5)));
-    default:
-        return graph_arange(g, 1 + draw(extent + 2));
+    default: return graph_arange(g, 1 + draw(extent + 2));
     }
 }
 
@@ -346,7 +346,8 @@ static Node *any_rows(Pool *p)
     int64_t ints[3] = {axis, 1 + draw(extent), 0};
     Node *values = NODE(p->g, OP_TOP_K, ints, 3, NULL, x);
     ints[2] = 1;
-    return draw(2) ? values : graph_binary(p->g, OP_MUL, values, graph_cast(p->g, NODE(p->g, OP_TOP_K, ints, 3, NULL, x), p->real));
+    return draw(2) ? values
+                   : graph_binary(p->g, OP_MUL, values, graph_cast(p->g, NODE(p->g, OP_TOP_K, ints, 3, NULL, x), p->real));
 }
 
 static const Dtype WHOLE[] = {U8, I8, U16, I16, U32, I32, I64};
@@ -373,7 +374,9 @@ static Node *small_whole(Graph *g, Node *n) /* Limits integers to what 64 bits a
 {
     Node *most = graph_number(g, 50, n->dtype);
     n = graph_binary(g, OP_MINIMUM, n, most);
-    return n->dtype == I8 || n->dtype == I16 || n->dtype == I32 || n->dtype == I64 ? graph_binary(g, OP_MAXIMUM, n, graph_number(g, -50, n->dtype)) : n;
+    return n->dtype == I8 || n->dtype == I16 || n->dtype == I32 || n->dtype == I64
+               ? graph_binary(g, OP_MAXIMUM, n, graph_number(g, -50, n->dtype))
+               : n;
 }
 
 /* Makes operations on integers, which come from floats, constants and places, and become floats again. */
@@ -393,20 +396,19 @@ static Node *any_of_whole(Pool *p)
         if (draw(2))
             axes[count++] = i;
     switch (draw(6)) {
-    case 0:
-        return graph_cast(g, a, p->real);
-    case 1:
-        return count ? graph_max(g, a, axes, count) : NULL;
-    case 2:
-        return count ? small_whole(g, graph_sum(g, small_whole(g, a), axes, count)) : NULL;
+    case 0: return graph_cast(g, a, p->real);
+    case 1: return count ? graph_max(g, a, axes, count) : NULL;
+    case 2: return count ? small_whole(g, graph_sum(g, small_whole(g, a), axes, count)) : NULL;
     case 3:
         if (!b || !broadcasts(a, b))
             return NULL;
-        return graph_cast(g, graph_binary(g, draw(2) ? OP_LT : OP_EQ, graph_cast(g, a, I64), graph_cast(g, b, I64)), draw(2) ? p->real : U8);
+        return graph_cast(g, graph_binary(g, draw(2) ? OP_LT : OP_EQ, graph_cast(g, a, I64), graph_cast(g, b, I64)),
+                          draw(2) ? p->real : U8);
     default:
         if (!b || !broadcasts(a, b))
             return NULL;
-        return small_whole(g, graph_binary(g, OPS_OF[draw(COUNT(OPS_OF))], small_whole(g, a), graph_cast(g, small_whole(g, b), a->dtype)));
+        return small_whole(
+            g, graph_binary(g, OPS_OF[draw(COUNT(OPS_OF))], small_whole(g, a), graph_cast(g, small_whole(g, b), a->dtype)));
     }
 }
 
@@ -501,10 +503,13 @@ static Node *any_node(Pool *p)
     case 13: return any_constant(p);
     case 14: return any_of_whole(p);
     case 15: return any_padded(p);
-    case 0: case 1: return any_unary(p);
-    case 2: case 3: return any_binary(p);
+    case 0:
+    case 1: return any_unary(p);
+    case 2:
+    case 3: return any_binary(p);
     case 4: return any_where(p);
-    case 5: case 6: return any_view(p);
+    case 5:
+    case 6: return any_view(p);
     case 7: return any_reduction(p);
     case 8: return any_window(p);
     case 9: return draw(2) ? any_indexed(p) : any_unslice(p);
@@ -536,7 +541,8 @@ static void add_results(Pool *p, int count)
         int v = -1; /* an updated variable that the graph reads, if one has the shape */
         for (int i = 0; i < g->node_count && v < 0; i++) {
             const Node *m = g->nodes[i];
-            if (m->op == OP_VARIABLE && m->dtype == n->dtype && shape_equal(&m->shape, &n->shape) && !graph_find_result(g, ROLE_UPDATE, (int)m->ints[0]))
+            if (m->op == OP_VARIABLE && m->dtype == n->dtype && shape_equal(&m->shape, &n->shape) &&
+                !graph_find_result(g, ROLE_UPDATE, (int)m->ints[0]))
                 v = (int)m->ints[0];
         }
         if (v < 0) {

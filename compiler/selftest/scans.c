@@ -30,7 +30,8 @@ static Node *constant(const RandomLoop *l)
     int64_t head = draw(2) ? draw(l->extent) : l->extent;
     for (int64_t i = 0; i < head; i++)
         data[i] = 1;
-    return draw(3) ? graph_constant(l->g, data, SHAPE(l->extent), l->real) : graph_fill(l->g, (double)draw(2), SHAPE(l->extent), l->real);
+    return draw(3) ? graph_constant(l->g, data, SHAPE(l->extent), l->real)
+                   : graph_fill(l->g, (double)draw(2), SHAPE(l->extent), l->real);
 }
 
 static Node *any_step(const RandomLoop *l)
@@ -39,23 +40,20 @@ static Node *any_step(const RandomLoop *l)
     Graph *b = l->body;
     Node *a = pick(l), *other = pick(l);
     switch (draw(9)) {
-    case 0:
-        return graph_unary(b, draw(2) ? OP_TANH : OP_SIN, a);
+    case 0: return graph_unary(b, draw(2) ? OP_TANH : OP_SIN, a);
     case 1:
         other = graph_capture(b, l->outside[draw(2) ? 2 : 3]);
         return graph_einsum(b, draw(2) ? "a,ab->b" : "a,ba->b", (Node *[]){a, other}, 2, false);
-    case 2:
-        return graph_broadcast(b, graph_reshape(b, graph_max(b, a, (int[]){0}, 1), SHAPE(1)), SHAPE(l->extent));
-    case 3:
-        return graph_slice(b, a, &(int64_t){l->extent - 1}, &(int64_t){l->extent}, &(int64_t){-1});
+    case 2: return graph_broadcast(b, graph_reshape(b, graph_max(b, a, (int[]){0}, 1), SHAPE(1)), SHAPE(l->extent));
+    case 3: return graph_slice(b, a, &(int64_t){l->extent - 1}, &(int64_t){l->extent}, &(int64_t){-1});
     case 4:
-        return graph_where(b, graph_binary(b, OP_LT, a, other), graph_binary(b, OP_MUL, a, pick(l)), draw(2) ? other : graph_number(b, 0, l->real));
+        return graph_where(b, graph_binary(b, OP_LT, a, other), graph_binary(b, OP_MUL, a, pick(l)),
+                           draw(2) ? other : graph_number(b, 0, l->real));
     case 5: { /* shifts by one */
         Node *most = graph_slice(b, a, &(int64_t){0}, &(int64_t){l->extent - 1}, &(int64_t){1});
         return graph_pad(b, most, &(int64_t){1}, &(int64_t){0}, 0);
     }
-    default:
-        return graph_binary(b, ELEMENTWISE_OF[draw(COUNT(ELEMENTWISE_OF))], a, other);
+    default: return graph_binary(b, ELEMENTWISE_OF[draw(COUNT(ELEMENTWISE_OF))], a, other);
     }
 }
 
@@ -76,9 +74,14 @@ Graph *random_loop(int number, Dtype real)
     l.outside[3] = new_input(g, real, square, 0);
     l.body = graph_open_body(g, "random");
     for (int i = 0; i < carries; i++)
-        add_node(&l, graph_scan_carry(l.body, draw(2) ? new_input(g, real, one, 0) : draw(2) ? row_major_variable(&l, one) : constant(&l), draw(2)));
+        add_node(&l, graph_scan_carry(l.body,
+                                      draw(2)   ? new_input(g, real, one, 0)
+                                      : draw(2) ? row_major_variable(&l, one)
+                                                : constant(&l),
+                                      draw(2)));
     for (int i = 0; i < sequences; i++)
-        add_node(&l, graph_scan_sequence(l.body, draw(3) ? new_input(g, real, SHAPE(steps, l.extent), 0) : row_major_variable(&l, SHAPE(steps, l.extent))));
+        add_node(&l, graph_scan_sequence(l.body, draw(3) ? new_input(g, real, SHAPE(steps, l.extent), 0)
+                                                         : row_major_variable(&l, SHAPE(steps, l.extent))));
     for (int i = 0; i < 2; i++)
         add_node(&l, graph_capture(l.body, l.outside[i]));
     if (!draw(3))

@@ -8,9 +8,9 @@
 CompilerTest test_compiler;
 
 typedef struct SelfTest {
-    double seconds;     /* the approximate duration */
+    double seconds; /* the approximate duration */
     uint64_t seed;
-    const char *keep;   /* a file for the C source of the first unit that fails; NULL: none */
+    const char *keep; /* a file for the C source of the first unit that fails; NULL: none */
 } SelfTest;
 /* mgpuc selftest: the long form, with the runtime's own matmuls and all-reduces. Returns the exit status. */
 int self_test(const SelfTest *, const char *cc);

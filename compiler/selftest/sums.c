@@ -35,7 +35,11 @@ const char *test_sums(void)
             for (int64_t count = 1; count <= MOST; count = count < 70 ? count + 1 : count * 3 / 2) {
                 Operand operands[MOST_MEMBERS + 1];
                 for (int m = 0; m <= members; m++) {
-                    operands[m] = (Operand){.name = "test", .buffer = "test", .data = data[m], .count = count, .dtype = TYPES[t],
+                    operands[m] = (Operand){.name = "test",
+                                            .buffer = "test",
+                                            .data = data[m],
+                                            .count = count,
+                                            .dtype = TYPES[t],
                                             .participants = {.transfer = MGPU_TRANSFER_REDUCE}};
                     for (int64_t i = 0; i < count; i++)
                         write_element(TYPES[t], data[m], i, m < members ? (double)((i * 7 + m * 5 + count) % 17 - 8) : 99);
@@ -46,8 +50,8 @@ const char *test_sums(void)
                     for (int m = 0; m < members; m++)
                         sum += read_element(TYPES[t], data[m], i);
                     if (got != sum)
-                        return format("the runtime's sum of %d devices: element %lld of %lld of type %d is %.17g, %.17g expected", members,
-                                      (long long)i, (long long)count, t, got, sum);
+                        return format("the runtime's sum of %d devices: element %lld of %lld of type %d is %.17g, %.17g expected",
+                                      members, (long long)i, (long long)count, t, got, sum);
                 }
             }
     return NULL;

@@ -16,7 +16,8 @@ static void add_chosen(TestUnit **units, int count, bool separate)
     for (int i = 0; i < CHOSEN_GRAPH_COUNT; i++)
         for (int t = F32; t <= F64; t++) {
             seed_random((uint64_t)(2 * i + t) + 1);
-            add_test(units[next++ % count], format("%s in %s", CHOSEN_GRAPHS[i].name, dtype_name((Dtype)t)), CHOSEN_GRAPHS[i].make((Dtype)t), (Dtype)t, separate);
+            add_test(units[next++ % count], format("%s in %s", CHOSEN_GRAPHS[i].name, dtype_name((Dtype)t)),
+                     CHOSEN_GRAPHS[i].make((Dtype)t), (Dtype)t, separate);
             TestUnit *u = units[(next - 1) % count];
             u->cases[u->count - 1].tolerance = 0x1p-20; /* some sums of f64 graphs are in f32 */
         }
@@ -67,11 +68,14 @@ bool test_compiler(const Compiler *c, const char *folder)
     const char *why;
     Verdict verdict = run_test_units(c, runtime_folder(), folder, units, UNITS, cores_available(), &why, NULL);
     if (verdict == WRONG)
-        fail(3, "'%s' compiles kernels wrongly on this machine: %s. %sUse another compiler: CC=clang, or CC='%s -O0', which is slow; "
-                "'mgpuc selftest' tests one, MGPUC_SELFTEST=off goes without a test",
-             name_of(c), why, what_else(c), name_of(c));
+        fail(
+            3,
+            "'%s' compiles kernels wrongly on this machine: %s. %sUse another compiler: CC=clang, or CC='%s -O0', which is slow; "
+            "'mgpuc selftest' tests one, MGPUC_SELFTEST=off goes without a test",
+            name_of(c), why, what_else(c), name_of(c));
     if (verdict == RIGHT)
-        fprintf(stderr, "mgpuc: note: tested '%s' (%.1f s; kept for the next time): it makes right code of %d kernels\n", name_of(c), (now_ms() - began) / 1e3, kernels);
+        fprintf(stderr, "mgpuc: note: tested '%s' (%.1f s; kept for the next time): it makes right code of %d kernels\n",
+                name_of(c), (now_ms() - began) / 1e3, kernels);
     else
         fprintf(stderr, "mgpuc: note: '%s' was not tested: %s\n", name_of(c), why);
     memory_use(before);
@@ -135,7 +139,7 @@ int self_test(const SelfTest *s, const char *cc)
     Text sets = {0};
     for (int i = variants - 1; i >= 0; i--)
         text_add(&sets, "%s%s", mgpu_contract_choice(i)->name, i ? ", " : "");
-    printf("right: '%s' and the runtime library (matmuls for %s): %d kernels of %d random graphs, seed %llu\n", name, text_of(&sets), kernels, graphs,
-           (unsigned long long)s->seed);
+    printf("right: '%s' and the runtime library (matmuls for %s): %d kernels of %d random graphs, seed %llu\n", name,
+           text_of(&sets), kernels, graphs, (unsigned long long)s->seed);
     return 0;
 }

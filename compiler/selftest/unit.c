@@ -46,9 +46,10 @@ typedef struct TrialFile {
     const char *path;
     char *memory;
     int64_t size, used;
-    TrialCall *calls; int count;
-    const char **name;  /* for each call: the case and the kernel */
-    const char *at;     /* the case whose calls are being added */
+    TrialCall *calls;
+    int count;
+    const char **name; /* for each call: the case and the kernel */
+    const char *at;    /* the case whose calls are being added */
     int variant;
 } TrialFile;
 
@@ -68,9 +69,17 @@ static const char *record_call(CaseRunner *runner, const Kernel *k, Trial *t)
     int64_t *offsets = (int64_t *)take(runner, t->work_argument * (int64_t)sizeof *offsets);
     for (int i = 0; i < t->work_argument; i++)
         offsets[i] = (char *)t->arguments[i] - f->memory;
-    TrialCall c = {.kernel = k->number, .threads = t->threads, .samples = t->samples, .work = t->work - f->memory, .stride = t->stride,
-                   .arguments = (char *)offsets - f->memory, .work_argument = t->work_argument, .random = t->random, .variant = f->variant,
-                   .shared = t->shared, .step = t->step};
+    TrialCall c = {.kernel = k->number,
+                   .threads = t->threads,
+                   .samples = t->samples,
+                   .work = t->work - f->memory,
+                   .stride = t->stride,
+                   .arguments = (char *)offsets - f->memory,
+                   .work_argument = t->work_argument,
+                   .random = t->random,
+                   .variant = f->variant,
+                   .shared = t->shared,
+                   .step = t->step};
     int count = f->count;
     APPEND(f->calls, f->count, c);
     APPEND(f->name, count, format("%s: kernel %s (%s)", f->at, k->name, k->title));
@@ -122,7 +131,8 @@ static const char *run_unit(const TestUnit *u, const char *program, const char *
         values[i] = case_values(&u->cases[i]);
         for (int way = 0; way < VARIANTS && !wrong; way++)
             if (phase_of(&u->cases[i], way))
-                wrong = case_start(&values[i], phase_of(&u->cases[i], way), THREADS[way / 2], &f.runner, &runs[i * VARIANTS + way]);
+                wrong =
+                    case_start(&values[i], phase_of(&u->cases[i], way), THREADS[way / 2], &f.runner, &runs[i * VARIANTS + way]);
     }
     end_calls(&f);
     TrialHead *head = (TrialHead *)f.memory;
@@ -134,9 +144,11 @@ static const char *run_unit(const TestUnit *u, const char *program, const char *
     /* another processor's, or nothing may be executed in its folder, or a library is missing */
     if (status < 0 || (status > 0 && head->begun == 0)) {
         *tested = false;
-        wrong = status < 0 ? format("the program that it makes cannot be run: %s", strerror(errno)) : "the program that it makes cannot be run";
+        wrong = status < 0 ? format("the program that it makes cannot be run: %s", strerror(errno))
+                           : "the program that it makes cannot be run";
     } else if (status > 0) {
-        wrong = format("%s ends the program%s", f.name[head->begun - 1], status > 128 ? format(" by signal %d", status - 128) : "");
+        wrong =
+            format("%s ends the program%s", f.name[head->begun - 1], status > 128 ? format(" by signal %d", status - 128) : "");
     }
     for (int i = 0; i < u->count; i++) {
         for (int way = 0; way < VARIANTS && !wrong; way++) {
@@ -153,11 +165,13 @@ static const char *run_unit(const TestUnit *u, const char *program, const char *
     return wrong;
 }
 
-Verdict run_test_units(const Compiler *c, const char *home, const char *folder, TestUnit **units, int count, int at_a_time, const char **why, TestUnit **failed)
+Verdict run_test_units(const Compiler *c, const char *home, const char *folder, TestUnit **units, int count, int at_a_time,
+                       const char **why, TestUnit **failed)
 {
     Arguments *compiles = NEW_ARRAY(Arguments, count), *links = NEW_ARRAY(Arguments, count);
     for (int i = 0; i < count; i++) {
-        const char *text = format("%s/test%d.c", folder, i), *object = format("%s/test%d.o", folder, i), *program = format("%s/test%d", folder, i);
+        const char *text = format("%s/test%d.c", folder, i), *object = format("%s/test%d.o", folder, i),
+                   *program = format("%s/test%d", folder, i);
         const char *all[] = {text, object, program};
         for (int k = 0; k < COUNT(all); k++)
             temporary_add(all[k]);

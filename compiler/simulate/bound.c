@@ -34,9 +34,15 @@ static const char *bound_of(const StepUse *use, const LaneUse *lanes)
     const double ALWAYS = .99 * use->step_us;
     if (use->computing_us < ALWAYS && (lanes[LANE_HOST].busy_us > ALWAYS || lanes[LANE_COPY].busy_us > ALWAYS))
         return lanes[LANE_HOST].busy_us > ALWAYS ? "input" : "upload";
-    const struct { double us; const char *name; } PARTS[] = {
+    const struct {
+        double us;
+        const char *name;
+    } PARTS[] = {
         {use->computing_us, use->launch_us > .5 * use->computing_us ? "launches" : "computation"},
-        {use->exposed_us, "communication"}, {use->upload_us, "upload"}, {use->input_us, "input"}, {use->devices_us, "other devices"},
+        {use->exposed_us, "communication"},
+        {use->upload_us, "upload"},
+        {use->input_us, "input"},
+        {use->devices_us, "other devices"},
     };
     int most = 0;
     for (int i = 1; i < COUNT(PARTS); i++)
@@ -49,10 +55,17 @@ StepUse step_use(const SimulationInput *in, const Simulation *s)
 {
     int slow = slowest_device(s);
     const LaneUse *lanes = s->devices[slow].lanes, *comp = &lanes[LANE_COMP];
-    StepUse use = {.device = slow, .step_us = s->step_us, .computing_us = comp->busy_us, .launch_us = launch_us(in, slow),
+    StepUse use = {.device = slow,
+                   .step_us = s->step_us,
+                   .computing_us = comp->busy_us,
+                   .launch_us = launch_us(in, slow),
                    .longer_us = s->devices[slow].longer_us,
-                   .exposed_us = comp->idle_us[CAUSE_COMMUNICATION], .between_us = s->devices[slow].between_us, .upload_us = comp->idle_us[CAUSE_UPLOAD], .input_us = comp->idle_us[CAUSE_INPUT],
-                   .devices_us = comp->idle_us[CAUSE_DEVICE], .transfer_us = lanes[LANE_COMM].busy_us + lanes[LANE_SYNC].busy_us};
+                   .exposed_us = comp->idle_us[CAUSE_COMMUNICATION],
+                   .between_us = s->devices[slow].between_us,
+                   .upload_us = comp->idle_us[CAUSE_UPLOAD],
+                   .input_us = comp->idle_us[CAUSE_INPUT],
+                   .devices_us = comp->idle_us[CAUSE_DEVICE],
+                   .transfer_us = lanes[LANE_COMM].busy_us + lanes[LANE_SYNC].busy_us};
     use.bound = bound_of(&use, lanes);
     return use;
 }

@@ -107,7 +107,8 @@ void flows_start(Flows *f, double now_us, const Load *loads, int load_count, dou
         f->active = grow(f->active, sizeof *f->active * (size_t)f->capacity, sizeof *f->active * (size_t)(2 * f->capacity + 8));
         f->capacity = 2 * f->capacity + 8;
     }
-    f->active[f->active_count++] = (Flow){.loads = loads, .load_count = load_count, .least_us = alone_us, .owner = owner, .left = 1, .end_us = INFINITY};
+    f->active[f->active_count++] =
+        (Flow){.loads = loads, .load_count = load_count, .least_us = alone_us, .owner = owner, .left = 1, .end_us = INFINITY};
     f->stale = true;
 }
 

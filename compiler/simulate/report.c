@@ -5,8 +5,11 @@
  * so on. A transfer that waited for its other members waited for other devices. */
 #include "compiler/simulate/simulate.h"
 
-static const Cause CAUSE_OF[LANES] = {[LANE_COMP] = CAUSE_COMPUTATION, [LANE_COPY] = CAUSE_UPLOAD, [LANE_COMM] = CAUSE_COMMUNICATION,
-                                      [LANE_SYNC] = CAUSE_COMMUNICATION, [LANE_HOST] = CAUSE_INPUT};
+static const Cause CAUSE_OF[LANES] = {[LANE_COMP] = CAUSE_COMPUTATION,
+                                      [LANE_COPY] = CAUSE_UPLOAD,
+                                      [LANE_COMM] = CAUSE_COMMUNICATION,
+                                      [LANE_SYNC] = CAUSE_COMMUNICATION,
+                                      [LANE_HOST] = CAUSE_INPUT};
 
 static const Record *record_of(const Records *r, int step, int device, int op)
 {

@@ -13,53 +13,60 @@
 enum { MOST_STEPS = 120, LEAST_STEPS = 7, LONGEST_CYCLE = 16 };
 static const double SAME = 1e-9; /* relative difference up to which times are equal */
 
-typedef struct Activity {       /* of an operation or a collective: a fixed time, then a flow */
-    double fixed_us, alone_us;  /* alone_us 0: no flow */
-    Load *loads; int load_count;
-    double taken;               /* of a collective: fraction of its members' SMs that it occupies */
-    bool spins;                 /* of a collective: a member occupies the SMs from its arrival on */
+typedef struct Activity {      /* of an operation or a collective: a fixed time, then a flow */
+    double fixed_us, alone_us; /* alone_us 0: no flow */
+    Load *loads;
+    int load_count;
+    double taken; /* of a collective: fraction of its members' SMs that it occupies */
+    bool spins;   /* of a collective: a member occupies the SMs from its arrival on */
 } Activity;
 
 typedef struct LaneState {
-    int *ops; int count;        /* of the device, in order */
-    int at, step;               /* the next operation and its step */
-    bool busy;                  /* an operation runs, or waits for other members */
-    double free_us;             /* free since then */
+    int *ops;
+    int count;      /* of the device, in order */
+    int at, step;   /* the next operation and its step */
+    bool busy;      /* an operation runs, or waits for other members */
+    double free_us; /* free since then */
 } LaneState;
 
 typedef struct DeviceState {
-    Activity *activities;       /* by op */
-    int *done, *place;          /* by op: number of steps in which it has completed; its index in its lane */
+    Activity *activities; /* by op */
+    int *done, *place;    /* by op: number of steps in which it has completed; its index in its lane */
     LaneState lanes[LANES];
-    double launch_us;           /* time of a call in which it needs no SM */
-    double taken;               /* fraction of its SMs that transfers occupy */
-    int call;                   /* the running call, or -1; the time that is left of it, with all SMs, at `since_us` */
+    double launch_us; /* time of a call in which it needs no SM */
+    double taken;     /* fraction of its SMs that transfers occupy */
+    int call;         /* the running call, or -1; the time that is left of it, with all SMs, at `since_us` */
     double left_us, since_us;
-    int64_t moment;             /* number of the event at which the call ends; events with earlier numbers are void */
+    int64_t moment; /* number of the event at which the call ends; events with earlier numbers are void */
 } DeviceState;
 
-typedef struct Moment { double us; int64_t number; int owner; } Moment;
+typedef struct Moment {
+    double us;
+    int64_t number;
+    int owner;
+} Moment;
 
 typedef struct SimulationRun {
     const SimulationInput *in;
     Fold fold;
     const PhaseSchedule *phase; /* of the fold; all devices here are those of the fold */
     Members members;
-    int device_count, *first;   /* owner of a device's op 0; owners of collectives follow those of all devices */
+    int device_count, *first; /* owner of a device's op 0; owners of collectives follow those of all devices */
     DeviceState *devices;
     Activity *collectives;
-    double *between;            /* by collective: fraction of its time that is between nodes */
-    double core_us;             /* core time of a node per step for messages that overlap computing */
+    double *between; /* by collective: fraction of its time that is between nodes */
+    double core_us;  /* core time of a node per step for messages that overlap computing */
     int *arrived, *member_count;
     Flows *flows;
-    Moment *queue; int queue_count, queue_capacity;
+    Moment *queue;
+    int queue_count, queue_capacity;
     int64_t number;
     double now_us;
     Records records;
-    int works, *over;           /* operations of a step, of all devices; by step: those that have completed */
+    int works, *over;             /* operations of a step, of all devices; by step: those that have completed */
     double *step_end_us, *lag_us; /* lag: sum over operations of the time from their end to the end of the step */
-    int steps;                  /* completed steps */
-    int cycle;                  /* number of steps after which all repeats; 0: unknown */
+    int steps;                    /* completed steps */
+    int cycle;                    /* number of steps after which all repeats; 0: unknown */
 } SimulationRun;
 
 /* ---- the queue: a heap */
@@ -102,8 +109,14 @@ static Moment pop(SimulationRun *r)
 enum { HOST_MEMORY, HOST_CORES, HOST_DISK, HOST_RESOURCES };
 
 static int node_resources(const Machine *m) { return 2 * m->link_count + HOST_RESOURCES; }
-static int resource(const SimulationRun *r, int device, int which) { return device / r->fold.each * node_resources(r->in->machine) + which; }
-static int host_resource(const SimulationRun *r, int device, int which) { return resource(r, device, 2 * r->in->machine->link_count + which); }
+static int resource(const SimulationRun *r, int device, int which)
+{
+    return device / r->fold.each * node_resources(r->in->machine) + which;
+}
+static int host_resource(const SimulationRun *r, int device, int which)
+{
+    return resource(r, device, 2 * r->in->machine->link_count + which);
+}
 
 static void add_load(Activity *a, int number, double amount, double rate)
 {
@@ -117,7 +130,7 @@ static void add_load(Activity *a, int number, double amount, double rate)
 static Flows *resources_of(const Machine *m, int nodes)
 {
     int links = 2 * m->link_count, each = node_resources(m);
-    double *rate = NEW_ARRAY(double, nodes * each);
+    double *rate = NEW_ARRAY(double, nodes *each);
     for (int n = 0; n < nodes; n++) {
         double *own = rate + n * each;
         for (int i = 0; i < links; i++)
@@ -162,7 +175,8 @@ static Activity read_of(const SimulationRun *r, int device, const ScheduledOp *o
 static Activity copy_of(const SimulationRun *r, const ScheduledOp *op, int device)
 {
     const Machine *m = r->in->machine;
-    int place = device % r->fold.each, gpu = place < m->device_count ? place : m->device_count - 1, memory = host_resource(r, device, HOST_MEMORY);
+    int place = device % r->fold.each, gpu = place < m->device_count ? place : m->device_count - 1,
+        memory = host_resource(r, device, HOST_MEMORY);
     bool up = op->verb == VERB_UPLOAD;
     Route way;
     if (r->in->processor == PROCESSOR_HOST || !machine_route(m, up ? machine_host(m) : gpu, up ? gpu : machine_host(m), &way))
@@ -195,7 +209,9 @@ static Activity collective_of(SimulationRun *r, const CollectiveRecord *c, doubl
     int each = node_resources(r->in->machine);
     double bytes = (double)(c->count * dtype_bytes(c->dtype)), *of_link = NEW_ARRAY(double, each);
     Method method;
-    unsigned methods = c->implementation == MGPU_IMPLEMENTATION_AUTO && c->lane == LANE_SYNC ? methods_of_small_transfers(&r->members) : methods_of_implementation(&r->members, c->implementation);
+    unsigned methods = c->implementation == MGPU_IMPLEMENTATION_AUTO && c->lane == LANE_SYNC
+                           ? methods_of_small_transfers(&r->members)
+                           : methods_of_implementation(&r->members, c->implementation);
     Cost cost = cost_cheapest(&r->members, methods ? methods : ~0u, what, bytes, &method);
     int way = c->implementation == MGPU_IMPLEMENTATION_AUTO ? implementation_of_method(&r->members, method) : c->implementation;
     Activity a = {.fixed_us = cost.us, .spins = way == MGPU_IMPLEMENTATION_NCCL};
@@ -232,7 +248,10 @@ static Activity activity_of(const SimulationRun *r, int device, const ScheduledO
 }
 
 /* ---- records */
-static Record *record_in(const SimulationRun *r, int step, int device, int op) { return &r->records.of[step % KEPT_STEPS][device][op]; }
+static Record *record_in(const SimulationRun *r, int step, int device, int op)
+{
+    return &r->records.of[step % KEPT_STEPS][device][op];
+}
 
 /* Returns true for the last op of a region on comp. */
 static bool ends_region(const SimulationRun *r, int device, int op)
@@ -270,7 +289,9 @@ static double sooner_us(const SimulationRun *r)
     for (int d = 0; d < r->device_count; d++)
         if (r->devices[d].lanes[LANE_COMP].busy)
             return 0;
-    return r->in->processor == PROCESSOR_HOST && h->idle_synchronize_us.value > 0 ? h->synchronize_us.value - h->idle_synchronize_us.value : 0;
+    return r->in->processor == PROCESSOR_HOST && h->idle_synchronize_us.value > 0
+               ? h->synchronize_us.value - h->idle_synchronize_us.value
+               : 0;
 }
 
 static bool may_begin(const SimulationRun *r, int device, int op, int step)
@@ -345,7 +366,8 @@ static void begin_op(SimulationRun *r, int device, LaneState *l, int op)
     double latest = l->free_us;
     *x = (Record){.arrived_us = r->now_us, .begin_us = r->now_us, .number = l->step, .op = -1};
     find_cause(r, device, op, l->step, &latest, x);
-    for (int place = s->place[op]; o->lane == LANE_COMP && begins_region(r, device, op) && !ends_region(r, device, l->ops[place]); place++)
+    for (int place = s->place[op]; o->lane == LANE_COMP && begins_region(r, device, op) && !ends_region(r, device, l->ops[place]);
+         place++)
         find_cause(r, device, l->ops[place + 1], l->step, &latest, x);
     l->busy = true;
     if (o->verb == VERB_CALL) {
@@ -563,7 +585,8 @@ static SimulationRun *prepare(const SimulationInput *in, int phase)
     SimulationRun *r = NEW(SimulationRun);
     Fold fold = fold_phase(in->schedule, &in->schedule->phases[phase]);
     int devices = fold.nodes * fold.each;
-    *r = (SimulationRun){.in = in, .fold = fold, .phase = fold.phase, .device_count = devices, .flows = resources_of(in->machine, fold.nodes)};
+    *r = (SimulationRun){
+        .in = in, .fold = fold, .phase = fold.phase, .device_count = devices, .flows = resources_of(in->machine, fold.nodes)};
     r->members = members_of(in->machine, in->processor, in->schedule->nodes, in->schedule->devices);
     r->members.measured = in->measured;
     r->first = NEW_ARRAY(int, devices + 1);
@@ -678,7 +701,9 @@ static void take_spans(const SimulationRun *r, Simulation *s, Memory *kept)
                 const Record *x = record_in(r, step, r->fold.as[d], i);
                 bool shown = step >= first && step < first + TRACED_STEPS;
                 if (x->number == step && x->end_us >= x->begin_us && (shown || (x->end_us > from && x->arrived_us < to)))
-                    APPEND(s->spans, s->span_count, ((SimulatedSpan){d, i, step - first, x->arrived_us - from, x->begin_us - from, x->end_us - from, x->op}));
+                    APPEND(
+                        s->spans, s->span_count,
+                        ((SimulatedSpan){d, i, step - first, x->arrived_us - from, x->begin_us - from, x->end_us - from, x->op}));
             }
     memory_use(own);
 }

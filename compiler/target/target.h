@@ -5,5 +5,5 @@
 #include "compiler/kernel/target.h"
 
 extern const Target host_target, cuda_target; /* host/target.c, cuda/target.c */
-extern const Target *const TARGETS[]; /* targets.c: those of --devices; the last is NULL */
+extern const Target *const TARGETS[];         /* targets.c: those of --devices; the last is NULL */
 #endif

@@ -9,18 +9,24 @@
 
 static bool sends_bits(const CollectiveRecord *c) { return c->participants.transfer == MGPU_TRANSFER_REDUCE_BITS; }
 
-static bool ends_segment(int64_t at, const Access *all, int64_t segment) { return at == all->end || (at - all->begin) % segment == 0; }
+static bool ends_segment(int64_t at, const Access *all, int64_t segment)
+{
+    return at == all->end || (at - all->begin) % segment == 0;
+}
 
-static const char *check_write(const PhaseSchedule *p, int device, const ScheduledOp *op, const Access *w, const CollectiveRecord *c, const Access *all)
+static const char *check_write(const PhaseSchedule *p, int device, const ScheduledOp *op, const Access *w,
+                               const CollectiveRecord *c, const Access *all)
 {
     int64_t segment = MGPU_SEGMENT * (int64_t)dtype_bytes(c->dtype);
     bool touches = w->begin < all->end && all->begin < w->end;
-    bool whole = w->begin >= all->begin && w->end <= all->end && (w->begin - all->begin) % segment == 0 && ends_segment(w->end, all, segment);
+    bool whole = w->begin >= all->begin && w->end <= all->end && (w->begin - all->begin) % segment == 0 &&
+                 ends_segment(w->end, all, segment);
     if (!touches || whole)
         return NULL;
-    return format("phase %s: d%d.%s writes bytes [%lld, %lld) of %s, which %s %s sends as bits: whole segments of %lld bytes from %lld on are expected", p->name, device, op->id,
-                  (long long)w->begin, (long long)w->end, p->devices[device].buffers[w->buffer].name, mgpu_transfer_row(c->participants.transfer)->kind, c->name,
-                  (long long)segment, (long long)all->begin);
+    return format(
+        "phase %s: d%d.%s writes bytes [%lld, %lld) of %s, which %s %s sends as bits: whole segments of %lld bytes from %lld on are expected",
+        p->name, device, op->id, (long long)w->begin, (long long)w->end, p->devices[device].buffers[w->buffer].name,
+        mgpu_transfer_row(c->participants.transfer)->kind, c->name, (long long)segment, (long long)all->begin);
 }
 
 /* Returns, by buffer, the operation that sends it as bits; -1: none does. */
@@ -45,13 +51,16 @@ const char *verify_bits(const Schedule *s, int phase, int device)
         look_at(op->text_line);
         const CollectiveRecord *c = op->verb == VERB_TRANSFER ? &p->collectives[op->target] : NULL;
         if (c && sends_bits(c) && c->dtype != F32 && c->dtype != F64)
-            return format("phase %s: %s %s is of %s; f32 and f64 can be sent as bits", p->name, mgpu_transfer_row(c->participants.transfer)->kind, c->name, dtype_name(c->dtype));
+            return format("phase %s: %s %s is of %s; f32 and f64 can be sent as bits", p->name,
+                          mgpu_transfer_row(c->participants.transfer)->kind, c->name, dtype_name(c->dtype));
         if (c && c->participants.transfer == MGPU_TRANSFER_REDUCE_MOMENTS && (c->dtype != F64 || c->count % 3 != 0))
-            return format("phase %s: %s %s is of %lld %s; moments are three f64 each", p->name, mgpu_transfer_row(c->participants.transfer)->kind, c->name, (long long)c->count,
-                          dtype_name(c->dtype));
+            return format("phase %s: %s %s is of %lld %s; moments are three f64 each", p->name,
+                          mgpu_transfer_row(c->participants.transfer)->kind, c->name, (long long)c->count, dtype_name(c->dtype));
         for (int i = 0; i < op->write_count; i++) {
             int by = sender[op->writes[i].buffer];
-            const char *why = by > o ? check_write(p, device, op, &op->writes[i], &p->collectives[d->ops[by].target], &d->ops[by].reads[0]) : NULL;
+            const char *why =
+                by > o ? check_write(p, device, op, &op->writes[i], &p->collectives[d->ops[by].target], &d->ops[by].reads[0])
+                       : NULL;
             if (why)
                 return why;
         }

@@ -36,7 +36,8 @@ static const char *bad(const Calls *c, const char *pattern, ...)
 /* ---- arguments */
 static const char *type_text(int64_t bytes, int64_t each, int type)
 {
-    return format("%s, %lld bytes%s", type ? dtype_name((Dtype)(type - 1)) : "no numbers", (long long)(each ? each : bytes), each ? " a sample" : "");
+    return format("%s, %lld bytes%s", type ? dtype_name((Dtype)(type - 1)) : "no numbers", (long long)(each ? each : bytes),
+                  each ? " a sample" : "");
 }
 
 /* Returns true for the device's own part of a Split value, in a buffer with room for it only, or at its place in the whole. */
@@ -46,7 +47,8 @@ static bool is_own_part(const Calls *c, const ScheduledOp *op, const Access *a, 
     int64_t begin = op->own.begin * each, bytes = (op->own.end - op->own.begin) * each;
     if (b->elements)
         return b->elements == op->elements && b->bytes == bytes && a->begin == 0 && a->end == bytes && a->of == 0;
-    return a->of == op->elements * each && a->begin >= begin && a->end - a->begin == bytes && a->begin - begin + a->of <= b->bytes;
+    return a->of == op->elements * each && a->begin >= begin && a->end - a->begin == bytes &&
+           a->begin - begin + a->of <= b->bytes;
 }
 
 /* Returns NULL if the access matches the parameter, else what it is. */
@@ -55,13 +57,16 @@ static const char *wrong_parameter(const Calls *c, const ScheduledOp *op, const 
     const Buffer *b = &c->device->buffers[a->buffer];
     int64_t bytes = a->end - a->begin, element = dtype_bytes(p->dtype);
     if (op->elements && p->each == 0 && p->bytes == op->elements * element)
-        return is_own_part(c, op, a, element) && b->type == (int)p->dtype + 1 ? NULL : format("[%lld, %lld) of %s, and not the device's own part of it",
-                      (long long)a->begin, (long long)a->end, b->name);
+        return is_own_part(c, op, a, element) && b->type == (int)p->dtype + 1
+                   ? NULL
+                   : format("[%lld, %lld) of %s, and not the device's own part of it", (long long)a->begin, (long long)a->end,
+                            b->name);
     if (b->elements || a->of)
         return format("the device's own part of %s", b->name);
     int64_t first = takes_whole_batch(c->schedule) && b->kind == BUFFER_INPUT ? c->device->first * b->each : 0;
     int64_t room = b->each && b->kind == BUFFER_INPUT ? c->device->capacity * b->each : b->bytes;
-    bool whole = a->begin == first && bytes == room, fits = p->each ? b->each == p->each && whole : b->each == 0 && bytes == p->bytes;
+    bool whole = a->begin == first && bytes == room,
+         fits = p->each ? b->each == p->each && whole : b->each == 0 && bytes == p->bytes;
     if (fits && b->type == (int)p->dtype + 1)
         return NULL;
     if (b->each && !whole)
@@ -81,10 +86,11 @@ static const char *check_counts(const Calls *c, const ScheduledOp *op, const Sig
         return bad(c, "d%d.%s does not read the step block last, as every call does", c->d, op->id);
     if (work > 0 && (op->write_count < 1 || c->device->buffers[op->writes[writes].buffer].kind != BUFFER_WORKSPACE ||
                      op->writes[writes].end - op->writes[writes].begin != work))
-        return bad(c, "d%d.%s has no workspace of %lld bytes as its last result, but %s takes one", c->d, op->id, (long long)work, op->label);
+        return bad(c, "d%d.%s has no workspace of %lld bytes as its last result, but %s takes one", c->d, op->id, (long long)work,
+                   op->label);
     if (reads != s->in_count || writes != s->out_count)
-        return bad(c, "d%d.%s has %d operands and %d results, but %s has %d and %d", c->d, op->id, reads, writes, op->label, s->in_count,
-                   s->out_count);
+        return bad(c, "d%d.%s has %d operands and %d results, but %s has %d and %d", c->d, op->id, reads, writes, op->label,
+                   s->in_count, s->out_count);
     const Access *step = &op->reads[reads];
     if (step->begin != 0 || step->end != c->device->buffers[step->buffer].bytes)
         return bad(c, "d%d.%s reads a part of the step block", c->d, op->id);
@@ -98,7 +104,8 @@ static const char *check_places(const Calls *c, const ScheduledOp *op, const Sig
             bool same = same_access(&op->writes[i], &op->reads[k]), over = s->out[i].over == k + 1;
             if (over && !same)
                 return bad(c, "d%d.%s writes %s as result %d, but %s writes that over operand %d, which is %s", c->d, op->id,
-                           c->device->buffers[op->writes[i].buffer].name, i, op->label, k, c->device->buffers[op->reads[k].buffer].name);
+                           c->device->buffers[op->writes[i].buffer].name, i, op->label, k,
+                           c->device->buffers[op->reads[k].buffer].name);
             if (same && !over)
                 return bad(c, "d%d.%s writes %s over operand %d, but %s does not write result %d in place", c->d, op->id,
                            c->device->buffers[op->writes[i].buffer].name, k, op->label, i);
@@ -110,7 +117,8 @@ static const char *check_signature(const Calls *c, const ScheduledOp *op, const 
 {
     int64_t samples;
     if (op->elements != s->elements)
-        return bad(c, "d%d.%s computes a part of %lld elements, but k%d of %lld", c->d, op->id, (long long)op->elements, s->kernel, (long long)s->elements);
+        return bad(c, "d%d.%s computes a part of %lld elements, but k%d of %lld", c->d, op->id, (long long)op->elements,
+                   s->kernel, (long long)s->elements);
     if (__builtin_mul_overflow(s->work_each, c->device->capacity, &samples) || __builtin_add_overflow(samples, s->work, &samples))
         return bad(c, "d%d.%s: the workspace of %s is too large", c->d, op->id, op->label);
     const char *why = check_counts(c, op, s, samples);
@@ -120,8 +128,8 @@ static const char *check_signature(const Calls *c, const ScheduledOp *op, const 
         const Parameter *p = in ? &s->in[k] : &s->out[k];
         const char *wrong = wrong_parameter(c, op, in ? &op->reads[k] : &op->writes[k], p);
         if (wrong)
-            why = bad(c, "d%d.%s %s %s as %s %d, where %s has %s", c->d, op->id, in ? "reads" : "writes", wrong, in ? "operand" : "result", k,
-                      op->label, type_text(p->bytes, p->each, (int)p->dtype + 1));
+            why = bad(c, "d%d.%s %s %s as %s %d, where %s has %s", c->d, op->id, in ? "reads" : "writes", wrong,
+                      in ? "operand" : "result", k, op->label, type_text(p->bytes, p->each, (int)p->dtype + 1));
     }
     return why ? why : check_places(c, op, s);
 }
@@ -155,8 +163,8 @@ static const char *check_reduce(const Calls *c, const ScheduledOp *op)
     const Buffer *b = &c->device->buffers[op->reads[0].buffer];
     if (b->type == (int)k->dtype + 1)
         return NULL;
-    return bad(c, "d%d.%s sums %s, which is %s, but %s sums %s", c->d, op->id, b->name, b->type ? dtype_name((Dtype)(b->type - 1)) : "no numbers",
-               k->name, dtype_name(k->dtype));
+    return bad(c, "d%d.%s sums %s, which is %s, but %s sums %s", c->d, op->id, b->name,
+               b->type ? dtype_name((Dtype)(b->type - 1)) : "no numbers", k->name, dtype_name(k->dtype));
 }
 
 /* ---- results of a step */
@@ -193,8 +201,8 @@ static const char *check_results(const Calls *c)
         if (b->kind == BUFFER_VARIABLE && !b->updated && writer[i])
             return bad(c, "d%d.%s writes %s, which this phase does not update", c->d, writer[i]->id, b->name);
         if (b->updated && written[i] != b->bytes)
-            return bad(c, "calls write %lld of the %lld bytes of d%d.%s, which this phase updates", (long long)written[i], (long long)b->bytes,
-                       c->d, b->name);
+            return bad(c, "calls write %lld of the %lld bytes of d%d.%s, which this phase updates", (long long)written[i],
+                       (long long)b->bytes, c->d, b->name);
         if ((b->kind == BUFFER_REPORT || b->kind == BUFFER_OUTPUT) && written[i] != delivered[i])
             return bad(c, "calls write %lld bytes of d%d.%s, of which the host takes %lld", (long long)written[i], c->d, b->name,
                        (long long)delivered[i]);
@@ -219,7 +227,8 @@ static const char *check_names(const Calls *c)
                 APPEND(name, count, NULL);
             if (!pass)
                 name[b->index] = b->name;
-            else if (name[b->index] && strcmp(dot ? dot : "", strchr(name[b->index], '.') ? strchr(name[b->index], '.') : "") != 0)
+            else if (name[b->index] &&
+                     strcmp(dot ? dot : "", strchr(name[b->index], '.') ? strchr(name[b->index], '.') : "") != 0)
                 return bad(c, "d%d.%s has the index of d%d.%s", c->d, b->name, c->d, name[b->index]);
         }
     return NULL;

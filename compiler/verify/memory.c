@@ -31,37 +31,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct StepClock { int over[LANES]; } StepClock;
-typedef struct PastAccess {   /* a past access */
-    int index;          /* index of its event in its lane; -1: none */
+typedef struct StepClock {
+    int over[LANES];
+} StepClock;
+typedef struct PastAccess { /* a past access */
+    int index;              /* index of its event in its lane; -1: none */
     int step, phase, op;
-    bool gap;        /* the REDUCE reduced what no operation had written: the gaps between a bucket's members */
+    bool gap; /* the REDUCE reduced what no operation had written: the gaps between a bucket's members */
     const Buffer *buffer;
 } PastAccess;
-typedef struct ByteRange {    /* bytes with one history */
-    int end;            /* the place after them */
+typedef struct ByteRange { /* bytes with one history */
+    int end;               /* the place after them */
     PastAccess write, reads[LANES];
 } ByteRange;
 
 /* A set of small integers: the places where runs begin. */
 enum { LEVELS = 5 };
-typedef struct Starts { uint64_t *level[LEVELS]; } Starts;
+typedef struct Starts {
+    uint64_t *level[LEVELS];
+} Starts;
 
 typedef struct Walk {
     const Schedule *schedule;
     int device, phases;
-    StepGraph **graphs;         /* by phase; of mixed walks [phases]: no operation */
+    StepGraph **graphs; /* by phase; of mixed walks [phases]: no operation */
     bool mixed;
-    int64_t staging_base;       /* first address of the staging arena */
-    int64_t *addresses; int address_count; /* places: sorted ends of accesses */
-    int *places;                /* Touch.first */
-    ByteRange *runs;                  /* by place */
+    int64_t staging_base; /* first address of the staging arena */
+    int64_t *addresses;
+    int address_count; /* places: sorted ends of accesses */
+    int *places;       /* Touch.first */
+    ByteRange *runs;   /* by place */
     Starts starts;
     /* the sequence of steps */
-    int step;                   /* 1, 2, ... */
-    int ring, *phase_of;        /* [ring]: phase of step q at q % ring; -1: none */
-    bool predicts;              /* the last step of a phase was of one that predicts */
-    StepClock **ends;               /* [ring][event]: clock when it has completed */
+    int step;            /* 1, 2, ... */
+    int ring, *phase_of; /* [ring]: phase of step q at q % ring; -1: none */
+    bool predicts;       /* the last step of a phase was of one that predicts */
+    StepClock **ends;    /* [ring][event]: clock when it has completed */
     StepClock lane_now[LANES];
     int lane_events[LANES];
 } Walk;
@@ -125,7 +130,8 @@ static const char *where(const Walk *w, const PastAccess *now, const PastAccess 
                   w->schedule->phases[then->phase].name);
 }
 
-static const char *race(const Walk *w, const PastAccess *now, const Touch *t, const char *bytes, const PastAccess *then, bool then_writes)
+static const char *race(const Walk *w, const PastAccess *now, const Touch *t, const char *bytes, const PastAccess *then,
+                        bool then_writes)
 {
     const ScheduledOp *a = op_of_access(w, then), *b = op_of_access(w, now);
     int d = w->device, back = now->step - then->step;
@@ -226,8 +232,8 @@ static const char *check_read(const Walk *w, const StepClock *start, const PastA
         return wrong_value(w, now, t, bytes_text(w, t, begin, place), write);
     const PastAccess *read = &w->runs[place].reads[LANE_COMP];
     if (read->index >= 0 && read->step == now->step && read->buffer == t->buffer && !same_event(read, now) && adds_to(w, now, t))
-        return format("%s: d%d.%s reads %s before d%d.%s has added to it", where(w, now, NULL), w->device, op_of_access(w, read)->id,
-                      bytes_text(w, t, begin, place), w->device, op_of_access(w, now)->id);
+        return format("%s: d%d.%s reads %s before d%d.%s has added to it", where(w, now, NULL), w->device,
+                      op_of_access(w, read)->id, bytes_text(w, t, begin, place), w->device, op_of_access(w, now)->id);
     return NULL;
 }
 
@@ -532,7 +538,9 @@ static const char *walk_apart(Walk *w, int most)
     return NULL;
 }
 
-typedef struct Extent { int64_t begin, end; } Extent;
+typedef struct Extent {
+    int64_t begin, end;
+} Extent;
 
 static int compare_extents(const void *a, const void *b)
 {

@@ -15,10 +15,7 @@
 
 #include <string.h>
 
-int64_t slot_stride(const Buffer *b)
-{
-    return (b->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
+int64_t slot_stride(const Buffer *b) { return (b->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 int slot_of(const Buffer *b, int64_t step, int slot)
 {
@@ -34,28 +31,24 @@ int slot_back(const Buffer *b, int slot)
 
 bool buffer_is_persistent(const Buffer *b)
 {
-    return b->kind != BUFFER_TEMPORARY && b->kind != BUFFER_BUCKET && b->kind != BUFFER_WORKSPACE &&
-           b->kind != BUFFER_LOCAL;
+    return b->kind != BUFFER_TEMPORARY && b->kind != BUFFER_BUCKET && b->kind != BUFFER_WORKSPACE && b->kind != BUFFER_LOCAL;
 }
 
-bool buffer_is_slotted_kind(const Buffer *b)
-{
-    return buffer_is_persistent(b) && b->kind != BUFFER_VARIABLE;
-}
+bool buffer_is_slotted_kind(const Buffer *b) { return buffer_is_persistent(b) && b->kind != BUFFER_VARIABLE; }
 
 /* ---- an order of execution */
 
 /* Collectives may be in two lanes. One order of all of them is the same on all devices (verify.c), and each device can begin them
  * in this order: no wait of a collective depends on a later collective. So no two devices wait for each other. */
-typedef struct LaneOrder {          /* the operations of each lane, in order */
+typedef struct LaneOrder { /* the operations of each lane, in order */
     int *ops[LANES], count[LANES];
-    int *place;                 /* by operation: place in its lane */
-    int *end;                   /* by operation: place after its region, or after itself if it is in none */
-    int *transfers;             /* of all lanes */
+    int *place;     /* by operation: place in its lane */
+    int *end;       /* by operation: place after its region, or after itself if it is in none */
+    int *transfers; /* of all lanes */
 } LaneOrder;
 
-typedef struct Head {           /* of a lane */
-    int place;                  /* its next operation, or the first of its next region */
+typedef struct Head { /* of a lane */
+    int place;        /* its next operation, or the first of its next region */
     /* in that region: the place of the operation whose wait number `wait` does not hold yet; wait = wait_count: it waits for its
      * turn among the transfers */
     int waiting, wait;
@@ -63,7 +56,8 @@ typedef struct Head {           /* of a lane */
 
 static LaneOrder lanes_of(const DeviceSchedule *d)
 {
-    LaneOrder l = {.place = NEW_ARRAY(int, d->op_count), .end = NEW_ARRAY(int, d->op_count), .transfers = NEW_ARRAY(int, d->op_count)};
+    LaneOrder l = {
+        .place = NEW_ARRAY(int, d->op_count), .end = NEW_ARRAY(int, d->op_count), .transfers = NEW_ARRAY(int, d->op_count)};
     for (int o = 0, transfers = 0; o < d->op_count; o++) {
         l.count[d->ops[o].lane]++;
         if (d->ops[o].verb == VERB_TRANSFER)
@@ -114,7 +108,8 @@ static const char *cycle_message(const PhaseSchedule *p, int device, const LaneO
         const ScheduledOp *other = &d->ops[blocker_of(d, lanes, &heads[lane], lane, turn)];
         int next = (int)other->lane;
         const ScheduledOp *stuck = &d->ops[lanes->ops[next][heads[next].waiting]];
-        text_add(&t, heads[lane].wait < op->wait_count ? " d%d.%s waits for d%d.%s" : " d%d.%s comes after d%d.%s on all devices", device, op->id, device, other->id);
+        text_add(&t, heads[lane].wait < op->wait_count ? " d%d.%s waits for d%d.%s" : " d%d.%s comes after d%d.%s on all devices",
+                 device, op->id, device, other->id);
         if (other != stuck && same_region(other, stuck))
             text_add(&t, ", which is in one region with d%d.%s", device, stuck->id);
         else if (other != stuck)
@@ -180,15 +175,18 @@ const char *verify_issue(const Schedule *s, int phase, int device)
         look_at(d->ops[o].text_line);
         for (int w = 0; w < d->ops[o].wait_count; w++)
             if (d->ops[o].waits[w].back == 0 && d->ops[o].waits[w].op >= o)
-                return format("phase %s: d%d.%s waits for d%d.%s, which is after it in the list: who issues one after the other waits for ever; it has to be before",
-                              s->phases[phase].name, device, d->ops[o].id, device, d->ops[d->ops[o].waits[w].op].id);
+                return format(
+                    "phase %s: d%d.%s waits for d%d.%s, which is after it in the list: who issues one after the other waits for ever; it has to be before",
+                    s->phases[phase].name, device, d->ops[o].id, device, d->ops[d->ops[o].waits[w].op].id);
     }
     return NULL;
 }
 
 /* ---- the graph */
 
-typedef struct OperationClock { int last[LANES]; } OperationClock;
+typedef struct OperationClock {
+    int last[LANES];
+} OperationClock;
 
 static void join(OperationClock *a, const OperationClock *b)
 {
@@ -212,8 +210,8 @@ static void add_touches(StepGraph *g, const Access *accesses, int count, bool wr
         const Access *a = &accesses[i];
         if (a->begin == a->end || (wanted && !wanted[a->buffer]))
             continue;
-        g->touches[g->touch_count++] = (Touch){.buffer = &g->device->buffers[a->buffer], .write = write, .slot = a->slot,
-                                               .begin = a->begin, .end = a->end};
+        g->touches[g->touch_count++] =
+            (Touch){.buffer = &g->device->buffers[a->buffer], .write = write, .slot = a->slot, .begin = a->begin, .end = a->end};
     }
 }
 
@@ -241,7 +239,8 @@ StepGraph *step_graph(const Schedule *s, int phase, int device, const int *order
     for (int lane = 0; lane < LANES; lane++)
         g->at[lane] = NEW_ARRAY(int, ops + 2);
 
-    OperationClock lane_now[LANES], *done = NEW_ARRAY(OperationClock, d->op_count); /* what has completed when an operation has */
+    /* what has completed when an operation has */
+    OperationClock lane_now[LANES], *done = NEW_ARRAY(OperationClock, d->op_count);
     /* by operation: first and last event of its region */
     int *begins = NEW_ARRAY(int, d->op_count), *ends = NEW_ARRAY(int, d->op_count);
     for (int lane = 0; lane < LANES; lane++) {

@@ -30,18 +30,19 @@ static const char *same_access(const Schedule *s, int p, int d, const ScheduledO
     const Buffer *x = &phase->devices[d].buffers[a->buffer], *y = &phase->devices[0].buffers[b->buffer];
     const char *does = i < op->read_count ? "reads" : "writes";
     if (strcmp(x->name, y->name) != 0 || a->slot != b->slot)
-        return format("%s %s %s@%+d where d0.%s %s %s@%+d: all devices run one program", place(s, p, d, op), does, x->name, a->slot,
-                      other->id, does, y->name, b->slot);
+        return format("%s %s %s@%+d where d0.%s %s %s@%+d: all devices run one program", place(s, p, d, op), does, x->name,
+                      a->slot, other->id, does, y->name, b->slot);
     if (a->of != b->of || x->elements != y->elements)
-        return format("%s %s a part of %s, but d0.%s another one: all devices run one program", place(s, p, d, op), does, x->name, other->id);
+        return format("%s %s a part of %s, but d0.%s another one: all devices run one program", place(s, p, d, op), does, x->name,
+                      other->id);
     /* distance between the parts of the two devices */
     int64_t part = a->of ? (op->own.begin - other->own.begin) * (a->of / op->elements) : 0;
     if (a->of ? a->begin - b->begin == part : x->elements > 0)
         return NULL;
     if (op->verb != VERB_TRANSFER && x->each == 0 && y->each == 0 && x->kind != BUFFER_STAGING && x->kind != BUFFER_LOCAL &&
         x->kind != BUFFER_WORKSPACE && (a->begin != b->begin || a->end != b->end))
-        return format("%s %s %s [%lld, %lld), but d0.%s [%lld, %lld): all devices run one program", place(s, p, d, op), does, x->name,
-                      (long long)a->begin, (long long)a->end, other->id, (long long)b->begin, (long long)b->end);
+        return format("%s %s %s [%lld, %lld), but d0.%s [%lld, %lld): all devices run one program", place(s, p, d, op), does,
+                      x->name, (long long)a->begin, (long long)a->end, other->id, (long long)b->begin, (long long)b->end);
     return NULL;
 }
 
@@ -53,17 +54,18 @@ static bool part_follows(const Schedule *s, int d, const ScheduledOp *op, const 
                               (d < s->devices - 1 || op->own.end == op->elements)));
 }
 
-static const char *same_op(const Schedule *s, int p, int d, const ScheduledOp *op, const ScheduledOp *other, const ScheduledOp *before)
+static const char *same_op(const Schedule *s, int p, int d, const ScheduledOp *op, const ScheduledOp *other,
+                           const ScheduledOp *before)
 {
     if (op->verb != other->verb || strcmp(op->label, other->label) != 0)
-        return format("%s is %s %s, but d0.%s %s %s: all devices run one program", place(s, p, d, op), VERB_NAME[op->verb], op->label,
-                      other->id, VERB_NAME[other->verb], other->label);
+        return format("%s is %s %s, but d0.%s %s %s: all devices run one program", place(s, p, d, op), VERB_NAME[op->verb],
+                      op->label, other->id, VERB_NAME[other->verb], other->label);
     if (op->read_count != other->read_count || op->write_count != other->write_count)
         return format("%s reads %d ranges and writes %d, but d0.%s %d and %d: all devices run one program", place(s, p, d, op),
                       op->read_count, op->write_count, other->id, other->read_count, other->write_count);
     if (!part_follows(s, d, op, other, before))
-        return format("%s computes elements [%lld, %lld) of %lld, which are not what the devices before it leave", place(s, p, d, op),
-                      (long long)op->own.begin, (long long)op->own.end, (long long)op->elements);
+        return format("%s computes elements [%lld, %lld) of %lld, which are not what the devices before it leave",
+                      place(s, p, d, op), (long long)op->own.begin, (long long)op->own.end, (long long)op->elements);
     const char *why = NULL;
     for (int i = 0; i < op->read_count + op->write_count && !why; i++)
         why = same_access(s, p, d, op, other, i);
@@ -91,7 +93,8 @@ static const char *same_ops(const Schedule *s, int p, int d)
     }
     for (int o = 0; o < zero->op_count; o++)
         if (!map_get(&here, zero->ops[o].id))
-            return look_at(zero->ops[o].text_line), format("%s has no counterpart on device %d: all devices run one program", place(s, p, 0, &zero->ops[o]), d);
+            return look_at(zero->ops[o].text_line),
+                   format("%s has no counterpart on device %d: all devices run one program", place(s, p, 0, &zero->ops[o]), d);
     return NULL;
 }
 

@@ -21,13 +21,15 @@
 #include <stdlib.h>
 
 typedef struct ArenaUse {
-    int64_t begin, end;     /* in the arena, of step 0: slots of a buffer overlap in all steps or in none */
+    int64_t begin, end; /* in the arena, of step 0: slots of a buffer overlap in all steps or in none */
     int owner, op;
     const Access *access;
     bool write;
 } ArenaUse;
 
-typedef struct LastUses { const ArenaUse *first, *second; } LastUses; /* the uses that reach furthest, of different owners */
+typedef struct LastUses {
+    const ArenaUse *first, *second;
+} LastUses; /* the uses that reach furthest, of different owners */
 
 typedef struct Regions {
     const PhaseSchedule *phase;
@@ -61,7 +63,8 @@ static const char *check_numbers(const Regions *s)
             return format("phase %s: d%d.%s takes %lld samples at a time", phase, s->d, op->id, (long long)op->chunk);
         if (last && op->region < last->region)
             return format("phase %s: d%d.%s of region %d comes after d%d.%s of region %d: regions ascend, and the calls of one "
-                          "follow each other", phase, s->d, op->id, op->region, s->d, last->id, last->region);
+                          "follow each other",
+                          phase, s->d, op->id, op->region, s->d, last->id, last->region);
         if (last && op->region == last->region && op->chunk != last->chunk)
             return format("phase %s: d%d.%s takes %lld samples at a time through region %d, d%d.%s %lld", phase, s->d, op->id,
                           (long long)op->chunk, op->region, s->d, last->id, (long long)last->chunk);
@@ -87,7 +90,8 @@ static const char *check_local(const Regions *s, int op, const Access *a, int *r
                       s->d, o->id, b->name);
     if (a->begin != 0 || a->end != b->bytes || b->each <= 0 || b->bytes % b->each || b->bytes / b->each != room)
         return format("phase %s: d%d.%s touches [%lld, %lld) of %s, which has %lld bytes of %lld a sample, but a chunk has %lld "
-                      "samples", phase, s->d, o->id, (long long)a->begin, (long long)a->end, b->name, (long long)b->bytes,
+                      "samples",
+                      phase, s->d, o->id, (long long)a->begin, (long long)a->end, b->name, (long long)b->bytes,
                       (long long)b->each, (long long)room);
     if (*region >= 0 && *region != o->region)
         return format("phase %s: d%d.%s of region %d touches %s, which is local to region %d", phase, s->d, o->id, o->region,

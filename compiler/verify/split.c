@@ -12,7 +12,11 @@
 #include <string.h>
 
 /* [buffer x words]: bit sets of collectives; [buffer] */
-typedef struct Sources { uint64_t *bits; int words; bool *whole; } Sources;
+typedef struct Sources {
+    uint64_t *bits;
+    int words;
+    bool *whole;
+} Sources;
 
 static const mgpu_transfer *row_of(const CollectiveRecord *c) { return mgpu_transfer_row(c->participants.transfer); }
 static bool scatters(const CollectiveRecord *c) { return row_of(c)->receives == MGPU_SHARE_OWN; }
@@ -50,8 +54,8 @@ static const char *check_gather(const Schedule *s, const PhaseSchedule *p, const
     }
     if (!other)
         return NULL;
-    return format("phase %s: %s %s takes %s together in other parts than those of %s %s, which it comes from", p->name, row_of(c)->kind,
-                  c->name, p->devices[0].buffers[op->reads[0].buffer].name, row_of(other)->kind, other->name);
+    return format("phase %s: %s %s takes %s together in other parts than those of %s %s, which it comes from", p->name,
+                  row_of(c)->kind, c->name, p->devices[0].buffers[op->reads[0].buffer].name, row_of(other)->kind, other->name);
 }
 
 const char *verify_split(const Schedule *s, int phase, int device)

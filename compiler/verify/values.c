@@ -21,16 +21,17 @@ typedef struct ValueRange {
     int buffer;
     int64_t begin, end;
     uint64_t digest;
-    int next;           /* next piece of the buffer, + 1 */
-    bool split;         /* the device has only its own part of it: elements `own` */
+    int next;   /* next piece of the buffer, + 1 */
+    bool split; /* the device has only its own part of it: elements `own` */
     mgpu_range own;
 } ValueRange;
 
 typedef struct Values {
     const Schedule *schedule;
     const DeviceSchedule *device;
-    ValueRange *ranges; int range_count;
-    int *first;         /* by buffer, + 1 */
+    ValueRange *ranges;
+    int range_count;
+    int *first;             /* by buffer, + 1 */
     int *slots, slot_count; /* a power of two; indices of pieces, + 1 */
 } Values;
 
@@ -39,7 +40,11 @@ static Values new_values(const Schedule *s, const DeviceSchedule *d)
     int most = 1;
     for (int o = 0; o < d->op_count; o++)
         most += d->ops[o].read_count + d->ops[o].write_count;
-    Values v = {.schedule = s, .device = d, .ranges = NEW_ARRAY(ValueRange, most), .first = NEW_ARRAY(int, d->buffer_count), .slot_count = 1};
+    Values v = {.schedule = s,
+                .device = d,
+                .ranges = NEW_ARRAY(ValueRange, most),
+                .first = NEW_ARRAY(int, d->buffer_count),
+                .slot_count = 1};
     while (v.slot_count < 2 * most)
         v.slot_count *= 2;
     v.slots = NEW_ARRAY(int, v.slot_count);
@@ -59,7 +64,11 @@ static ValueRange *range_of(Values *v, const Access *a, bool *fresh)
     }
     ValueRange *p = &v->ranges[v->range_count++];
     const Buffer *b = &v->device->buffers[a->buffer];
-    *p = (ValueRange){.buffer = a->buffer, .begin = a->begin, .end = a->end, .digest = digest_leaf(b->name, b->index), .next = v->first[a->buffer]};
+    *p = (ValueRange){.buffer = a->buffer,
+                      .begin = a->begin,
+                      .end = a->end,
+                      .digest = digest_leaf(b->name, b->index),
+                      .next = v->first[a->buffer]};
     v->slots[at] = v->first[a->buffer] = v->range_count;
     *fresh = true;
     return p;
@@ -73,7 +82,9 @@ static const char *move_ranges(Values *v, const ScheduledOp *op, const Collectiv
 {
     const mgpu_transfer *row = mgpu_transfer_row(c->participants.transfer);
     int64_t each = dtype_bytes(c->dtype);
-    mgpu_range own = mgpu_transfer_splits(c->participants.transfer) ? mgpu_share_of(&c->participants, MGPU_SHARE_OWN, c->count, device) : (mgpu_range){0, 0};
+    mgpu_range own = mgpu_transfer_splits(c->participants.transfer)
+                         ? mgpu_share_of(&c->participants, MGPU_SHARE_OWN, c->count, device)
+                         : (mgpu_range){0, 0};
     Access whole = op->reads[0]; /* the value of all devices; this one reads its share */
     bool fresh;
     whole.begin -= mgpu_sent_by(&c->participants, c->count, device).begin * each;
@@ -87,8 +98,9 @@ static const char *move_ranges(Values *v, const ScheduledOp *op, const Collectiv
         bool gathers = row->sends == MGPU_SHARE_OWN, splits = row->receives == MGPU_SHARE_OWN;
         if (p->split != gathers || (gathers && !same_range(p->own, own)))
             if (c->count > 1)
-                return format("phase %s: d%d.%s takes part in %s %s of %s, which is %s", phase, device, op->id, row->kind, c->name,
-                              v->device->buffers[whole.buffer].name, gathers ? "not in these parts" : "split over the devices");
+                return format("phase %s: d%d.%s takes part in %s %s of %s, which is %s", phase, device, op->id, row->kind,
+                              c->name, v->device->buffers[whole.buffer].name,
+                              gathers ? "not in these parts" : "split over the devices");
         p->split = splits && c->count > 1;
         p->own = own;
         p->digest = digest_transfer(p->digest, &c->participants);
@@ -128,8 +140,9 @@ static const char *run_call(Values *v, const ScheduledOp *op, const char *phase,
             digest = digest_argument(digest, digest_leaf(b->name, b->index));
     }
     if ((uint32_t)digest != op->digest)
-        return format("phase %s: d%d.%s computes another value than the program: the digest of %s and its arguments is %08x, not %08x",
-                      phase, d, op->id, op->label, (unsigned)(uint32_t)digest, (unsigned)op->digest);
+        return format(
+            "phase %s: d%d.%s computes another value than the program: the digest of %s and its arguments is %08x, not %08x",
+            phase, d, op->id, op->label, (unsigned)(uint32_t)digest, (unsigned)op->digest);
     for (int i = 0; i < op->write_count; i++) {
         Access a = value_access(op, &op->writes[i]);
         ValueRange *p = range_of(v, &a, &fresh);

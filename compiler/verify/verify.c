@@ -30,7 +30,12 @@
 #define BYTES_LIMIT ((int64_t)1 << 60)
 enum { SLOTS_LIMIT = 64, PHASES_LIMIT = 32 }; /* memory.c walks each pair of phases as often as there are slots */
 
-typedef struct At { const Schedule *schedule; const PhaseSchedule *phase; const DeviceSchedule *device; int d; } At;
+typedef struct At {
+    const Schedule *schedule;
+    const PhaseSchedule *phase;
+    const DeviceSchedule *device;
+    int d;
+} At;
 
 static const char *bad(const At *at, const char *pattern, ...) PRINTF(2, 3);
 static const char *bad(const At *at, const char *pattern, ...)
@@ -46,12 +51,15 @@ static const char *bad(const At *at, const char *pattern, ...)
 /* ---- verbs */
 
 #define KIND(k) (1u << BUFFER_##k)
-static const struct VerbRule { Lane lane; unsigned reads, writes; } VERB_RULES[VERBS] = {
+static const struct VerbRule {
+    Lane lane;
+    unsigned reads, writes;
+} VERB_RULES[VERBS] = {
     [VERB_CALL] = {LANE_COMP, ~(KIND(STAGING) | KIND(WORKSPACE)), ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT))},
     [VERB_READ] = {LANE_HOST, 0, KIND(STAGING)},
     [VERB_UPLOAD] = {LANE_COPY, KIND(STAGING), KIND(STEP) | KIND(INPUT)},
     [VERB_TRANSFER] = {LANE_COMM, ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT) | KIND(WORKSPACE)),
-                     ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT) | KIND(WORKSPACE))},
+                       ~(KIND(STAGING) | KIND(STEP) | KIND(INPUT) | KIND(WORKSPACE))},
     [VERB_REPORT] = {LANE_HOST, KIND(REPORT), 0},
     [VERB_FETCH] = {LANE_HOST, KIND(OUTPUT), 0},
 };
@@ -63,8 +71,10 @@ static const char *check_arenas(const At *at)
 {
     const DeviceSchedule *d = at->device, *first = &at->schedule->phases[0].devices[at->d];
     if (d->arena_bytes != first->arena_bytes || d->work_bytes != first->work_bytes || d->staging_bytes != first->staging_bytes)
-        return bad(at, "device %d has an arena of %lld bytes, %lld of them for workspaces, and %lld of staging, in phase %s %lld, "
-                   "%lld and %lld", at->d, (long long)d->arena_bytes, (long long)d->work_bytes, (long long)d->staging_bytes,
+        return bad(at,
+                   "device %d has an arena of %lld bytes, %lld of them for workspaces, and %lld of staging, in phase %s %lld, "
+                   "%lld and %lld",
+                   at->d, (long long)d->arena_bytes, (long long)d->work_bytes, (long long)d->staging_bytes,
                    at->schedule->phases[0].name, (long long)first->arena_bytes, (long long)first->work_bytes,
                    (long long)first->staging_bytes);
     return NULL;
@@ -168,8 +178,8 @@ static const char *check_persistent(const Schedule *s, int d)
                                d, b->name, BUFFER_KIND_NAME[b->kind], b->slots, (long long)b->bytes, (long long)b->offset,
                                first->phase, BUFFER_KIND_NAME[f->kind], f->slots, (long long)f->bytes, (long long)f->offset);
                 if (f->elements != b->elements)
-                    return bad(&at, "d%d.%s is the own part of %lld elements, but in phase %s of %lld", d, b->name, (long long)b->elements,
-                               first->phase, (long long)f->elements);
+                    return bad(&at, "d%d.%s is the own part of %lld elements, but in phase %s of %lld", d, b->name,
+                               (long long)b->elements, first->phase, (long long)f->elements);
                 if (f->each != b->each)
                     return bad(&at, "d%d.%s has %lld bytes a sample, but in phase %s %lld", d, b->name, (long long)b->each,
                                first->phase, (long long)f->each);
@@ -234,7 +244,8 @@ static const char *check_access(const At *at, const ScheduledOp *op, const Acces
         return bad(at, "d%d.%s %s %s [%lld, %lld), which has %lld bytes", at->d, op->id, does, b->name, (long long)a->begin,
                    (long long)a->end, (long long)b->bytes);
     if (a->slot < -b->slots || a->slot > b->slots)
-        return bad(at, "d%d.%s %s %s@%+d, which has %d slot%s", at->d, op->id, does, b->name, a->slot, b->slots, b->slots == 1 ? "" : "s");
+        return bad(at, "d%d.%s %s %s@%+d, which has %d slot%s", at->d, op->id, does, b->name, a->slot, b->slots,
+                   b->slots == 1 ? "" : "s");
     unsigned may = write ? VERB_RULES[op->verb].writes : VERB_RULES[op->verb].reads;
     if (!(may >> b->kind & 1))
         return bad(at, "d%d.%s %s %s: %s is not for a %s buffer", at->d, op->id, does, b->name, VERB_NAME[op->verb],
@@ -332,8 +343,8 @@ static const char *check_part(const At *at, const ScheduledOp *op)
     for (int i = 0; i < op->read_count + op->write_count; i++) {
         const Access *a = i < op->read_count ? &op->reads[i] : &op->writes[i - op->read_count];
         if (a->of < 0 || (a->of && (!op->elements || a->of % op->elements)))
-            return bad(at, "d%d.%s touches a part of %lld bytes of %s, but computes %lld elements", at->d, op->id, (long long)a->of,
-                       at->device->buffers[a->buffer].name, (long long)op->elements);
+            return bad(at, "d%d.%s touches a part of %lld bytes of %s, but computes %lld elements", at->d, op->id,
+                       (long long)a->of, at->device->buffers[a->buffer].name, (long long)op->elements);
     }
     return NULL;
 }
@@ -437,10 +448,7 @@ static int64_t whole_batch(const Schedule *s, int p)
     return takes_whole_batch(s) ? end : 0;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    return b == 0 ? a : gcd(b, a % b);
-}
+static int64_t gcd(int64_t a, int64_t b) { return b == 0 ? a : gcd(b, a % b); }
 
 static const char *check_shards(const Schedule *s, int p)
 {
@@ -468,7 +476,8 @@ static const char *check_shards(const Schedule *s, int p)
             for (int j = 0; j < zero->buffer_count; j++) {
                 const Buffer *z = &zero->buffers[j];
                 int64_t room = samples_held(now, b, whole), zero_room = samples_held(zero, z, whole);
-                if (z->kind == BUFFER_INPUT && z->index == b->index && (b->bytes % room || b->bytes / room != z->bytes / zero_room))
+                if (z->kind == BUFFER_INPUT && z->index == b->index &&
+                    (b->bytes % room || b->bytes / room != z->bytes / zero_room))
                     return bad(&at, "d%d.%s has %lld bytes for %lld samples, d0.%s %lld bytes for %lld", d, b->name,
                                (long long)b->bytes, (long long)room, z->name, (long long)z->bytes, (long long)zero_room);
             }
@@ -493,19 +502,20 @@ static const char *check_samples(const Schedule *s, int p)
         for (int i = 0; i < at.device->buffer_count; i++) {
             const Buffer *b = &at.device->buffers[i];
             look_at(b->text_line);
-            bool may = b->kind == BUFFER_STAGING || b->kind == BUFFER_INPUT || b->kind == BUFFER_OUTPUT || b->kind == BUFFER_TEMPORARY ||
-                       (b->kind == BUFFER_VARIABLE && phase_predicts(at.phase->name));
+            bool may = b->kind == BUFFER_STAGING || b->kind == BUFFER_INPUT || b->kind == BUFFER_OUTPUT ||
+                       b->kind == BUFFER_TEMPORARY || (b->kind == BUFFER_VARIABLE && phase_predicts(at.phase->name));
             if (b->kind == BUFFER_LOCAL) /* verify/region.c */
                 continue;
             if (b->each < 0 || (b->each > 0 && !may))
-                return bad(&at, "d%d.%s, a %s, has %lld bytes a sample", d, b->name, BUFFER_KIND_NAME[b->kind], (long long)b->each);
+                return bad(&at, "d%d.%s, a %s, has %lld bytes a sample", d, b->name, BUFFER_KIND_NAME[b->kind],
+                           (long long)b->each);
             int64_t room = samples_held(at.device, b, whole);
             if (b->each > 0 && (b->bytes % b->each || b->bytes / b->each != room))
                 return bad(&at, "d%d.%s has %lld bytes, %lld a sample, for %lld samples", d, b->name, (long long)b->bytes,
                            (long long)b->each, (long long)room);
             int64_t own = mgpu_even_part(b->elements, s->devices, d + 1) - mgpu_even_part(b->elements, s->devices, d);
-            if (b->elements && ((b->kind != BUFFER_VARIABLE && b->kind != BUFFER_TEMPORARY) || !b->type || b->elements < 0 || b->elements > BYTES_LIMIT / 8 ||
-                                b->bytes != own * dtype_bytes((Dtype)(b->type - 1))))
+            if (b->elements && ((b->kind != BUFFER_VARIABLE && b->kind != BUFFER_TEMPORARY) || !b->type || b->elements < 0 ||
+                                b->elements > BYTES_LIMIT / 8 || b->bytes != own * dtype_bytes((Dtype)(b->type - 1))))
                 return bad(&at, "d%d.%s, a %s, has %lld bytes, which are not the device's own part of %lld elements", d, b->name,
                            BUFFER_KIND_NAME[b->kind], (long long)b->bytes, (long long)b->elements);
             if (!may || !buffer_is_persistent(b))
@@ -535,8 +545,8 @@ static const char *check_participants(const At *at, const CollectiveRecord *c)
         return bad(at, "%s %s is from device %d to %d of %d", row->kind, c->name, p->from, p->to, devices);
     for (int d = 0; p->parts && d <= devices; d++)
         if (p->parts[d] < (d ? p->parts[d - 1] : 0) || (d == 0 && p->parts[d] != 0) || (d == devices && p->parts[d] != c->count))
-            return bad(at, "the parts of %s %s are not those of %lld elements: part %d begins at %lld", row->kind, c->name, (long long)c->count, d,
-                       (long long)p->parts[d]);
+            return bad(at, "the parts of %s %s are not those of %lld elements: part %d begins at %lld", row->kind, c->name,
+                       (long long)c->count, d, (long long)p->parts[d]);
     return NULL;
 }
 
@@ -546,15 +556,17 @@ static const char *check_share(const At *at, const ScheduledOp *op, const Collec
     const Access *reads = &op->reads[0], *writes = &op->writes[0];
     const char *buffer = at->device->buffers[reads->buffer].name, *kind = mgpu_transfer_row(c->participants.transfer)->kind;
     int64_t each = dtype_bytes(c->dtype);
-    mgpu_range sent = mgpu_sent_by(&c->participants, c->count, at->d), received = mgpu_received_by(&c->participants, c->count, at->d);
+    mgpu_range sent = mgpu_sent_by(&c->participants, c->count, at->d),
+               received = mgpu_received_by(&c->participants, c->count, at->d);
     *begin = reads->begin - sent.begin * each;
     if (reads->end - *begin != sent.end * each)
         return bad(at, "d%d.%s reads %lld bytes of %s, but in %s %s it has %lld %s to send", at->d, op->id,
-                   (long long)(reads->end - reads->begin), buffer, kind, c->name, (long long)(sent.end - sent.begin), dtype_name(c->dtype));
+                   (long long)(reads->end - reads->begin), buffer, kind, c->name, (long long)(sent.end - sent.begin),
+                   dtype_name(c->dtype));
     if (writes->begin - *begin != received.begin * each || writes->end - *begin != received.end * each)
-        return bad(at, "d%d.%s writes [%lld, %lld) of %s, but in %s %s it receives elements [%lld, %lld) of what begins at %lld", at->d, op->id,
-                   (long long)writes->begin, (long long)writes->end, buffer, kind, c->name, (long long)received.begin,
-                   (long long)received.end, (long long)*begin);
+        return bad(at, "d%d.%s writes [%lld, %lld) of %s, but in %s %s it receives elements [%lld, %lld) of what begins at %lld",
+                   at->d, op->id, (long long)writes->begin, (long long)writes->end, buffer, kind, c->name,
+                   (long long)received.begin, (long long)received.end, (long long)*begin);
     return NULL;
 }
 
@@ -584,18 +596,24 @@ static const char *check_collectives(const Schedule *s, int p)
             const CollectiveRecord *c = &phase->collectives[op->target];
             if (member[op->target] >= 0 || c->ops[d] != o)
                 return bad(&at, "d%d.%s reduces in %s, whose member on device %d is d%d.%s", d, op->id, c->name, d, d,
-                           at.device->ops[member[op->target] >= 0 ? member[op->target]
-                                          : c->ops[d] >= 0 && c->ops[d] < at.device->op_count ? c->ops[d] : o].id);
+                           at.device
+                               ->ops[member[op->target] >= 0                             ? member[op->target]
+                                     : c->ops[d] >= 0 && c->ops[d] < at.device->op_count ? c->ops[d]
+                                                                                         : o]
+                               .id);
             member[op->target] = o;
             int64_t begin;
             const char *why = check_share(&at, op, c, &begin);
             if (why)
                 return why;
-            if (op->lane != LANE_COMM && (c->implementation == MGPU_IMPLEMENTATION_NCCL || c->implementation == MGPU_IMPLEMENTATION_ONE_SHOT))
+            if (op->lane != LANE_COMM &&
+                (c->implementation == MGPU_IMPLEMENTATION_NCCL || c->implementation == MGPU_IMPLEMENTATION_ONE_SHOT))
                 return bad(&at,
                            "d%d.%s is by %s in lane %s: two of its kernels at the same time may wait for each other, so all of "
                            "them are in lane comm",
-                           d, op->id, c->implementation == MGPU_IMPLEMENTATION_NCCL ? "NCCL" : mgpu_implementation_name(c->implementation), LANE_NAME[op->lane]);
+                           d, op->id,
+                           c->implementation == MGPU_IMPLEMENTATION_NCCL ? "NCCL" : mgpu_implementation_name(c->implementation),
+                           LANE_NAME[op->lane]);
             if (d == 0)
                 begins[op->target] = begin;
             const DeviceSchedule *zero = &phase->devices[0];
@@ -613,12 +631,15 @@ static const char *check_collectives(const Schedule *s, int p)
                            at.device->buffers[op->reads[0].buffer].name, zero->ops[c->ops[0]].id,
                            zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].name);
             else if (op->lane != zero->ops[c->ops[0]].lane)
-                return bad(&at, "d%d.%s is in lane %s, its partner d0.%s in lane %s", d, op->id, LANE_NAME[op->lane], zero->ops[c->ops[0]].id,
-                           LANE_NAME[zero->ops[c->ops[0]].lane]);
+                return bad(&at, "d%d.%s is in lane %s, its partner d0.%s in lane %s", d, op->id, LANE_NAME[op->lane],
+                           zero->ops[c->ops[0]].id, LANE_NAME[zero->ops[c->ops[0]].lane]);
             else if (zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].offset != at.device->buffers[op->reads[0].buffer].offset)
-                return bad(&at, "d%d.%s is at %lld of the arena, its partner d0.%s at %lld: what is transferred is at one offset on all devices", d,
-                           at.device->buffers[op->reads[0].buffer].name, (long long)at.device->buffers[op->reads[0].buffer].offset,
-                           zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].name, (long long)zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].offset);
+                return bad(
+                    &at,
+                    "d%d.%s is at %lld of the arena, its partner d0.%s at %lld: what is transferred is at one offset on all devices",
+                    d, at.device->buffers[op->reads[0].buffer].name, (long long)at.device->buffers[op->reads[0].buffer].offset,
+                    zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].name,
+                    (long long)zero->buffers[zero->ops[c->ops[0]].reads[0].buffer].offset);
             else if (begins[op->target] != begin)
                 return bad(&at, "%s begins at byte %lld of %s on device %d, at %lld on device 0", c->name, (long long)begin,
                            at.device->buffers[op->reads[0].buffer].name, d, (long long)begins[op->target]);
@@ -626,7 +647,8 @@ static const char *check_collectives(const Schedule *s, int p)
         }
         for (int c = 0; c < phase->collective_count; c++)
             if (member[c] < 0)
-                return look_at(phase->collectives[c].text_line), bad(&at, "device %d has no member of collective %s: the others would wait for ever", d,
+                return look_at(phase->collectives[c].text_line),
+                       bad(&at, "device %d has no member of collective %s: the others would wait for ever", d,
                            phase->collectives[c].name);
     }
     return NULL;
@@ -680,8 +702,8 @@ static const char *check_phases(const Schedule *s)
             if (d->ops[o].verb == VERB_CALL)
                 digest = digest_of_phase(digest, d->ops[o].digest);
         if (digest != s->phase_digests[p].digest)
-            return format("phase %s computes something else than the program's phase of this name: its digest is %08x, not %08x", s->phases[p].name,
-                          (unsigned)digest, (unsigned)s->phase_digests[p].digest);
+            return format("phase %s computes something else than the program's phase of this name: its digest is %08x, not %08x",
+                          s->phases[p].name, (unsigned)digest, (unsigned)s->phase_digests[p].digest);
     }
     return NULL;
 }
@@ -697,10 +719,9 @@ static bool has_operations(const Schedule *s)
 
 const char *verify(const Schedule *s)
 {
-    static const char *(*const CHECKS[])(const Schedule *, int phase, int device) = {check_device,   check_kept,   check_phase,
-                                                                                     verify_regions, check_arena,  verify_issue, verify_program,
-                                                                                     verify_split,   verify_bits,  verify_calls,
-                                                                                     verify_values};
+    static const char *(*const CHECKS[])(const Schedule *, int phase, int device) = {
+        check_device,   check_kept,   check_phase, verify_regions, check_arena,  verify_issue,
+        verify_program, verify_split, verify_bits, verify_calls,   verify_values};
     look_at(s->model_line);
     if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)
         return "the schedule has no device, no phase or no batch";

@@ -22,45 +22,50 @@ enum {
 
 /* Returns true if each device gets the batch of all devices, and selects its own samples. */
 static inline bool takes_whole_batch(const Schedule *s) { return s->policy && s->policy->input == INPUT_WHOLE; }
-int64_t slot_stride(const Buffer *);               /* bytes from one slot to the next */
+int64_t slot_stride(const Buffer *); /* bytes from one slot to the next */
 int slot_of(const Buffer *, int64_t step, int slot);
 /* Returns which step's data a read of a slot means: 0 (this one), -1, ... -(slots - 1). */
 int slot_back(const Buffer *, int slot);
-bool buffer_is_persistent(const Buffer *);         /* has the same offset in all phases */
+bool buffer_is_persistent(const Buffer *); /* has the same offset in all phases */
 bool buffer_is_slotted_kind(const Buffer *);
 
 /* ---- verify/line.c: the record that is checked now, for whoever asks verify_line */
 void look_at(int text_line);
 
 /* ---- verify/region.c */
-bool same_region(const ScheduledOp *, const ScheduledOp *); /* of two consecutive operations of a lane */
+bool same_region(const ScheduledOp *, const ScheduledOp *);          /* of two consecutive operations of a lane */
 const char *verify_regions(const Schedule *, int phase, int device); /* Returns NULL, or what is wrong. */
 
 /* ---- verify/order.c */
-typedef struct Touch {      /* one access of an operation */
+typedef struct Touch { /* one access of an operation */
     const Buffer *buffer;
     bool write;
     int slot;
-    int64_t begin, end;     /* bytes in the slot */
-    int first;              /* in Walk.places, set by the walk: [first + 2 s] and [first + 2 s + 1] are begin and end in slot s */
+    int64_t begin, end; /* bytes in the slot */
+    int first;          /* in Walk.places, set by the walk: [first + 2 s] and [first + 2 s + 1] are begin and end in slot s */
 } Touch;
-typedef struct BackWait { int event, back; } BackWait;
+typedef struct BackWait {
+    int event, back;
+} BackWait;
 typedef struct Event {
-    int op;                 /* -1: begin or end of the step in this lane */
+    int op; /* -1: begin or end of the step in this lane */
     Lane lane;
-    int position;           /* in its lane: 0 is the begin */
-    int before[LANES];      /* in the same step: the last event of each lane that completes before this one begins; -1: none */
-    bool pending;              /* REPORT or FETCH of slot -1: belongs to the previous step */
+    int position;      /* in its lane: 0 is the begin */
+    int before[LANES]; /* in the same step: the last event of each lane that completes before this one begins; -1: none */
+    bool pending;      /* REPORT or FETCH of slot -1: belongs to the previous step */
     int first_wait, wait_count;
     int first_touch, touch_count; /* reads, then writes */
 } Event;
-typedef struct StepGraph {  /* one phase on one device */
+typedef struct StepGraph { /* one phase on one device */
     int phase;
     const DeviceSchedule *device;
-    Event *events; int event_count;         /* in a possible order of execution */
-    int *at[LANES], length[LANES];          /* (lane, position) -> event */
-    BackWait *waits; int wait_count;        /* for earlier steps */
-    Touch *touches; int touch_count;
+    Event *events;
+    int event_count;               /* in a possible order of execution */
+    int *at[LANES], length[LANES]; /* (lane, position) -> event */
+    BackWait *waits;
+    int wait_count; /* for earlier steps */
+    Touch *touches;
+    int touch_count;
 } StepGraph;
 /* Returns an order in which the operations may run, those of a region together, as [op_count]; else NULL, and *why names the
  * cycle. */

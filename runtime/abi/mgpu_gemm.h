@@ -12,6 +12,7 @@
 #include "mgpu.h"
 #include "mgpu_tables.h"
 
+/* clang-format off */
 enum {
     /* The largest blocks for any instruction set, because the compiler places the workspace without knowing where the program
      * will run: columns of C, rows of A, depth (a larger one would lose digits in f32, since products are added sequentially);
@@ -23,6 +24,7 @@ enum {
     MGPU_COPY_BYTES = 512 * 1024, MGPU_ROWS_BYTES = 1024 * 1024, MGPU_SUMS_BYTES = 512 * 1024, MGPU_PACKED_BYTES = 1024 * 1024,
     MGPU_PACKED_LEAST = 64 * 1024 /* at least 16 columns of a block of K */
 };
+/* clang-format on */
 
 /* argument: the operands, C, and the thread's workspace: copy + sums + packed bytes. Every element of C in the part is written,
  * and nothing outside the operands is accessed. The order of additions depends only on the table, the part and the instruction

@@ -47,7 +47,7 @@ typedef uint16_t mgpu_f16;
 MGPU_FUNCTION float mgpu_from_f16(mgpu_f16 v)
 {
     uint32_t sign = (uint32_t)(v & 0x8000u) << 16, body = (uint32_t)(v & 0x7FFFu) << 13;
-    uint32_t normal = body + (112u << 23) + (body >= 0x0F800000u ? 112u << 23 : 0u);       /* exponent 31 becomes 255 */
+    uint32_t normal = body + (112u << 23) + (body >= 0x0F800000u ? 112u << 23 : 0u);               /* exponent 31 becomes 255 */
     uint32_t small = mgpu_bits_of(mgpu_float_of(body + (113u << 23)) - mgpu_float_of(113u << 23)); /* exponent 0 */
     return mgpu_float_of((body < 0x00800000u ? small : normal) | sign);
 }

@@ -26,7 +26,7 @@
 #define MGPU_EXPORT(name, function) mgpu_kernel_function name __attribute__((alias(#function)))
 #define MGPU_EXPORT_DATA(type, name, object) extern type name __attribute__((alias(#object)))
 #else /* it leaves such aliases out, and has no prefetches */
-#define MGPU_EXPORT(name, function) \
+#define MGPU_EXPORT(name, function)                                                                                              \
     void name(void *const *argument, const mgpu_step *step, const mgpu_part *part) { function(argument, step, part); }
 #define MGPU_EXPORT_DATA(type, name, object) __asm__(".globl " #name "\n.set " #name ", " #object)
 #define __builtin_prefetch(...)
@@ -51,24 +51,24 @@ static inline int64_t mgpu_share(int64_t extent, int64_t grain, int64_t index, i
 }
 
 /* the partial results of a call into those of its thread; those of all threads into the first's, in their order */
-#define MGPU_PARTS(name, type, lanes, memory, combined)                                                                    \
-    MGPU_OPTIONAL void mgpu_##name##_part(type *restrict all, const type *restrict own, int64_t count, bool first)         \
-    {                                                                                                                      \
-        if (first)                                                                                                         \
-            memcpy(all, own, (size_t)count * sizeof *all);                                                                 \
-        for (int64_t i = 0; i < count && !first; i += MGPU_LANES_##lanes) {                                                \
-            const int some = mgpu_lanes(count - i, MGPU_LANES_##lanes);                                                    \
-            mgpu_store_##memory(all + i, combined(mgpu_load_##memory(all + i, some), mgpu_load_##memory(own + i, some)), some); \
-        }                                                                                                                  \
-    }                                                                                                                      \
-    MGPU_OPTIONAL void mgpu_##name##_parts(type *restrict all, int64_t count, const mgpu_part *part)                       \
-    {                                                                                                                      \
-        for (int t = 1; t < part->threads; t++)                                                                            \
-            mgpu_##name##_part(all, (const type *)((const char *)all + t * part->stride), count, false);                   \
+#define MGPU_PARTS(name, type, lanes, memory, combined)                                                                          \
+    MGPU_OPTIONAL void mgpu_##name##_part(type *restrict all, const type *restrict own, int64_t count, bool first)               \
+    {                                                                                                                            \
+        if (first)                                                                                                               \
+            memcpy(all, own, (size_t)count * sizeof *all);                                                                       \
+        for (int64_t i = 0; i < count && !first; i += MGPU_LANES_##lanes) {                                                      \
+            const int some = mgpu_lanes(count - i, MGPU_LANES_##lanes);                                                          \
+            mgpu_store_##memory(all + i, combined(mgpu_load_##memory(all + i, some), mgpu_load_##memory(own + i, some)), some);  \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    MGPU_OPTIONAL void mgpu_##name##_parts(type *restrict all, int64_t count, const mgpu_part *part)                             \
+    {                                                                                                                            \
+        for (int t = 1; t < part->threads; t++)                                                                                  \
+            mgpu_##name##_part(all, (const type *)((const char *)all + t * part->stride), count, false);                         \
     }
 #define MGPU_PLUS(a, b) ((a) + (b))
-#define MGPU_PARTS_OF(name, type, held, lanes)                                                                             \
-    MGPU_PARTS(add_##name, type, lanes, name##_##lanes, MGPU_PLUS)                                                         \
+#define MGPU_PARTS_OF(name, type, held, lanes)                                                                                   \
+    MGPU_PARTS(add_##name, type, lanes, name##_##lanes, MGPU_PLUS)                                                               \
     MGPU_PARTS(larger_##name, type, lanes, name##_##lanes, mgpu_larger_##held##_##lanes)
 MGPU_PARTS_OF(f32, float, f32, n)
 MGPU_PARTS_OF(f64, double, f64, w)
@@ -85,13 +85,15 @@ MGPU_PARTS_OF(i64, int64_t, i64, w)
 
 /* ---- moments of all threads, in the first one's workspace */
 
-MGPU_OPTIONAL void mgpu_moments_parts(double *restrict n, double *restrict mean, double *restrict squares, int64_t count, const mgpu_part *part)
+MGPU_OPTIONAL void mgpu_moments_parts(double *restrict n, double *restrict mean, double *restrict squares, int64_t count,
+                                      const mgpu_part *part)
 {
     for (int t = 1; t < part->threads; t++)
         for (int64_t i = 0; i < count; i++) {
             const char *own = (const char *)(n + i) + t * part->stride, *own_mean = (const char *)(mean + i) + t * part->stride;
             const char *own_squares = (const char *)(squares + i) + t * part->stride;
-            mgpu_merge_moments(n + i, mean + i, squares + i, *(const double *)own, *(const double *)own_mean, *(const double *)own_squares, false);
+            mgpu_merge_moments(n + i, mean + i, squares + i, *(const double *)own, *(const double *)own_mean,
+                               *(const double *)own_squares, false);
         }
 }
 
@@ -100,7 +102,9 @@ MGPU_OPTIONAL void mgpu_moments_parts(double *restrict n, double *restrict mean,
 enum { MGPU_RANDOM_NUMBERS = 32 }; /* in one block: eight counters of four words */
 
 /* the keys of ten rounds */
-typedef struct mgpu_keys { uint64_t low[10], high[10]; } mgpu_keys;
+typedef struct mgpu_keys {
+    uint64_t low[10], high[10];
+} mgpu_keys;
 
 static inline mgpu_keys mgpu_round_keys(uint64_t key)
 {
@@ -138,7 +142,8 @@ static inline mgpu_u64x8 mgpu_wide_product(mgpu_u64x8 a, mgpu_u64x8 b)
 /* the lower half of each element of a, that of b above it */
 static inline mgpu_u64x8 mgpu_pairs(mgpu_u64x8 a, mgpu_u64x8 b)
 {
-    return (mgpu_u64x8)MGPU_SHUFFLE(mgpu_i32x16, (mgpu_i32x16)a, (mgpu_i32x16)b, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30);
+    return (mgpu_u64x8)MGPU_SHUFFLE(mgpu_i32x16, (mgpu_i32x16)a, (mgpu_i32x16)b, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12,
+                                    28, 14, 30);
 }
 
 static inline void mgpu_rand_block(uint32_t *words, const mgpu_keys *key, uint32_t group, uint64_t sample, uint64_t step)
@@ -184,45 +189,46 @@ static inline void mgpu_rand_block(uint32_t *words, const mgpu_keys *key, uint32
 #endif
 
 /* all numbers of a block */
-#define MGPU_UNIFORM(numbers, words, type, lanes)                                                                         \
-    for (int k = 0; k < MGPU_RANDOM_NUMBERS; k += MGPU_LANES_w)                                                           \
-        mgpu_store_##lanes##_w(numbers + k,                                                                               \
-                               mgpu_##lanes##_of_i32_w(mgpu_i32_of_u32_w(mgpu_load_u32_w(words + k, MGPU_LANES_w) >> 8)) * (type)0x1p-24, MGPU_LANES_w)
+#define MGPU_UNIFORM(numbers, words, type, lanes)                                                                                \
+    for (int k = 0; k < MGPU_RANDOM_NUMBERS; k += MGPU_LANES_w)                                                                  \
+    mgpu_store_##lanes##_w(                                                                                                      \
+        numbers + k, mgpu_##lanes##_of_i32_w(mgpu_i32_of_u32_w(mgpu_load_u32_w(words + k, MGPU_LANES_w) >> 8)) * (type)0x1p-24,  \
+        MGPU_LANES_w)
 
 /* numbers[k] = that of element + k */
-#define MGPU_RANDOM_ROW(name, type, lanes)                                                                                \
-    MGPU_OPTIONAL void name(type *restrict numbers, int64_t count, uint64_t key, uint64_t element, uint64_t sample,       \
-                            uint64_t step)                                                                                \
-    {                                                                                                                     \
-        const mgpu_keys keys = mgpu_round_keys(key);                                                                      \
-        uint32_t group = (uint32_t)(element >> 2), words[MGPU_RANDOM_NUMBERS];                                            \
-        for (int64_t at = -(int64_t)(element & 3); at < count; at += MGPU_RANDOM_NUMBERS, group += MGPU_RANDOM_NUMBERS / 4) { \
-            mgpu_rand_block(words, &keys, group, sample, step);                                                           \
-            if (at >= 0 && at + MGPU_RANDOM_NUMBERS <= count)                                                             \
-                MGPU_UNIFORM(numbers + at, words, type, lanes);                                                           \
-            else                                                                                                          \
-                for (int64_t k = at < 0 ? -at : 0; k < MGPU_RANDOM_NUMBERS && at + k < count; k++)                        \
-                    numbers[at + k] = (type)(int32_t)(words[k] >> 8) * (type)0x1p-24;                                     \
-        }                                                                                                                 \
+#define MGPU_RANDOM_ROW(name, type, lanes)                                                                                       \
+    MGPU_OPTIONAL void name(type *restrict numbers, int64_t count, uint64_t key, uint64_t element, uint64_t sample,              \
+                            uint64_t step)                                                                                       \
+    {                                                                                                                            \
+        const mgpu_keys keys = mgpu_round_keys(key);                                                                             \
+        uint32_t group = (uint32_t)(element >> 2), words[MGPU_RANDOM_NUMBERS];                                                   \
+        for (int64_t at = -(int64_t)(element & 3); at < count; at += MGPU_RANDOM_NUMBERS, group += MGPU_RANDOM_NUMBERS / 4) {    \
+            mgpu_rand_block(words, &keys, group, sample, step);                                                                  \
+            if (at >= 0 && at + MGPU_RANDOM_NUMBERS <= count)                                                                    \
+                MGPU_UNIFORM(numbers + at, words, type, lanes);                                                                  \
+            else                                                                                                                 \
+                for (int64_t k = at < 0 ? -at : 0; k < MGPU_RANDOM_NUMBERS && at + k < count; k++)                               \
+                    numbers[at + k] = (type)(int32_t)(words[k] >> 8) * (type)0x1p-24;                                            \
+        }                                                                                                                        \
     }
 MGPU_RANDOM_ROW(mgpu_rand_rowf, float, f32)
 MGPU_RANDOM_ROW(mgpu_rand_row, double, f64)
 
 /* those of element, element + 1 ... in the lanes of a vector; apart: of elements and samples in steps */
-#define MGPU_RANDOM_LANES(type, lanes, suffix, row, one)                                                                       \
+#define MGPU_RANDOM_LANES(type, lanes, suffix, row, one)                                                                         \
     MGPU_OPTIONAL mgpu_##lanes##suffix mgpu_rand_##lanes##suffix(uint64_t key, uint64_t element, uint64_t sample, uint64_t step) \
-    {                                                                                                                     \
-        type numbers[MGPU_LANES##suffix];                                                                                 \
-        row(numbers, MGPU_LANES##suffix, key, element, sample, step);                                                     \
-        return mgpu_load_##lanes##suffix(numbers, MGPU_LANES##suffix);                                                    \
-    }                                                                                                                     \
-    MGPU_OPTIONAL mgpu_##lanes##suffix mgpu_rand_apart_##lanes##suffix(uint64_t key, uint64_t element, int64_t apart,          \
-                                                                       uint64_t sample, int64_t samples_apart, uint64_t step) \
-    {                                                                                                                     \
-        type numbers[MGPU_LANES##suffix];                                                                                 \
-        for (int k = 0; k < MGPU_LANES##suffix; k++)                                                                      \
-            numbers[k] = one(key, element + (uint64_t)(k * apart), sample + (uint64_t)(k * samples_apart), step);         \
-        return mgpu_load_##lanes##suffix(numbers, MGPU_LANES##suffix);                                                    \
+    {                                                                                                                            \
+        type numbers[MGPU_LANES##suffix];                                                                                        \
+        row(numbers, MGPU_LANES##suffix, key, element, sample, step);                                                            \
+        return mgpu_load_##lanes##suffix(numbers, MGPU_LANES##suffix);                                                           \
+    }                                                                                                                            \
+    MGPU_OPTIONAL mgpu_##lanes##suffix mgpu_rand_apart_##lanes##suffix(uint64_t key, uint64_t element, int64_t apart,            \
+                                                                       uint64_t sample, int64_t samples_apart, uint64_t step)    \
+    {                                                                                                                            \
+        type numbers[MGPU_LANES##suffix];                                                                                        \
+        for (int k = 0; k < MGPU_LANES##suffix; k++)                                                                             \
+            numbers[k] = one(key, element + (uint64_t)(k * apart), sample + (uint64_t)(k * samples_apart), step);                \
+        return mgpu_load_##lanes##suffix(numbers, MGPU_LANES##suffix);                                                           \
     }
 MGPU_RANDOM_LANES(float, f32, _n, mgpu_rand_rowf, mgpu_randf)
 MGPU_RANDOM_LANES(float, f32, _w, mgpu_rand_rowf, mgpu_randf)

@@ -105,10 +105,10 @@ MGPU_FUNCTION int64_t mgpu_mod_whole(int64_t a, int64_t b)
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-#define MGPU_TO_WHOLE(name, type, least, most)                                                                            \
-    MGPU_FUNCTION type mgpu_to_##name(double v) /* towards zero; what does not fit becomes the limit, NaN 0 */            \
-    {                                                                                                                     \
-        return v != v ? 0 : v <= (double)(least) ? (least) : v >= (double)(most) ? (most) : (type)v;                      \
+#define MGPU_TO_WHOLE(name, type, least, most)                                                                                   \
+    MGPU_FUNCTION type mgpu_to_##name(double v) /* towards zero; what does not fit becomes the limit, NaN 0 */                   \
+    {                                                                                                                            \
+        return v != v ? 0 : v <= (double)(least) ? (least) : v >= (double)(most) ? (most) : (type)v;                             \
     }
 MGPU_TO_WHOLE(u8, uint8_t, 0, UINT8_MAX)
 MGPU_TO_WHOLE(i8, int8_t, INT8_MIN, INT8_MAX)
@@ -142,7 +142,8 @@ MGPU_FUNCTION double mgpu_erf_double(double a) { return erf(a); }
 MGPU_FUNCTION float mgpu_inverse(float v)
 {
     float inverse = 1.0f / v;
-    return v != 0.0f && (inverse > 3.40282347e+38f || inverse < -3.40282347e+38f) ? v < 0.0f ? -3.40282347e+38f : 3.40282347e+38f : inverse;
+    return v != 0.0f && (inverse > 3.40282347e+38f || inverse < -3.40282347e+38f) ? v < 0.0f ? -3.40282347e+38f : 3.40282347e+38f
+                                                                                  : inverse;
 }
 
 MGPU_FUNCTION float mgpu_absf(float a) { return fabsf(a); }
@@ -151,6 +152,7 @@ MGPU_FUNCTION float mgpu_sqrtf(float a) { return sqrtf(a); }
 
 /* minimum and maximum as in ops.def, NaN where one of the two is; maxima of many, where the first NaN is the largest of all: b beats the best so far.
  * larger is for long loops: it waits for `best` once; better is for a few values, whose places are wanted, too. */
+/* clang-format off */
 #define MGPU_ORDER(name, type)                                                                                            \
     MGPU_FUNCTION type mgpu_minimum_##name(type a, type b) { return (a < b) | (a != a) ? a : b; }                         \
     MGPU_FUNCTION type mgpu_maximum_##name(type a, type b) { return (a > b) | (a != a) ? a : b; }                         \
@@ -160,13 +162,14 @@ MGPU_FUNCTION float mgpu_sqrtf(float a) { return sqrtf(a); }
         return more & number;                                                                                             \
     }                                                                                                                     \
     MGPU_FUNCTION type mgpu_better_##name(type best, type b) { return mgpu_beats_##name(b, best) ? b : best; }
+/* clang-format on */
 MGPU_ORDER(f32, float)
 MGPU_ORDER(f64, double)
 MGPU_ORDER(i32, int32_t)
 MGPU_ORDER(u32, uint32_t)
 MGPU_ORDER(i64, int64_t)
 #undef MGPU_ORDER
-#define MGPU_LARGER(name, type) \
+#define MGPU_LARGER(name, type)                                                                                                  \
     MGPU_FUNCTION type mgpu_larger_##name(type best, type b) { return b > best || b != b ? b : best; }
 #ifndef MGPU_HAS_LARGER /* by an instruction */
 MGPU_LARGER(f32, float)
@@ -178,12 +181,12 @@ MGPU_LARGER(i64, int64_t)
 #undef MGPU_LARGER
 
 /* the largest whole number not above a / b; 0 for b = 0. The least number by -1 wraps, as -a does */
-#define MGPU_QUOTIENT(name, type, wide)                                                                                   \
-    MGPU_FUNCTION type mgpu_quotient_##name(type a, type b)                                                               \
-    {                                                                                                                     \
-        const bool plain = b != 0 && b != (type)-1;                                                                       \
-        const type by = plain ? b : 1, q = a / by, r = a % by;                                                            \
-        return plain ? (type)(q - (r != 0 && (r < 0) != (b < 0))) : b == 0 ? 0 : (type)(0 - (wide)a);                     \
+#define MGPU_QUOTIENT(name, type, wide)                                                                                          \
+    MGPU_FUNCTION type mgpu_quotient_##name(type a, type b)                                                                      \
+    {                                                                                                                            \
+        const bool plain = b != 0 && b != (type)-1;                                                                              \
+        const type by = plain ? b : 1, q = a / by, r = a % by;                                                                   \
+        return plain ? (type)(q - (r != 0 && (r < 0) != (b < 0))) : b == 0 ? 0 : (type)(0 - (wide)a);                            \
     }
 MGPU_QUOTIENT(i32, int32_t, uint32_t)
 MGPU_QUOTIENT(i64, int64_t, uint64_t)
@@ -191,16 +194,16 @@ MGPU_QUOTIENT(i64, int64_t, uint64_t)
 MGPU_FUNCTION uint32_t mgpu_quotient_u32(uint32_t a, uint32_t b) { return b != 0 ? a / b : 0; }
 
 /* shifts in the type's own bits; all of them out where there are not so many */
-#define MGPU_SHIFTS(name, type)                                                                                           \
-    MGPU_FUNCTION type mgpu_shift_left_##name(type a, type n)                                                             \
-    {                                                                                                                     \
-        bool within = (uint64_t)n < 8 * sizeof(type);                                                                     \
-        return within ? (type)((uint64_t)a << (within ? n : 0)) : 0;                                                      \
-    }                                                                                                                     \
-    MGPU_FUNCTION type mgpu_shift_right_##name(type a, type n)                                                            \
-    {                                                                                                                     \
-        bool within = (uint64_t)n < 8 * sizeof(type);                                                                     \
-        return within ? a >> (within ? n : 0) : a >> (8 * sizeof(type) - 1) >> 1;                                         \
+#define MGPU_SHIFTS(name, type)                                                                                                  \
+    MGPU_FUNCTION type mgpu_shift_left_##name(type a, type n)                                                                    \
+    {                                                                                                                            \
+        bool within = (uint64_t)n < 8 * sizeof(type);                                                                            \
+        return within ? (type)((uint64_t)a << (within ? n : 0)) : 0;                                                             \
+    }                                                                                                                            \
+    MGPU_FUNCTION type mgpu_shift_right_##name(type a, type n)                                                                   \
+    {                                                                                                                            \
+        bool within = (uint64_t)n < 8 * sizeof(type);                                                                            \
+        return within ? a >> (within ? n : 0) : a >> (8 * sizeof(type) - 1) >> 1;                                                \
     }
 MGPU_SHIFTS(i32, int32_t)
 MGPU_SHIFTS(u32, uint32_t)
@@ -212,7 +215,7 @@ MGPU_SHIFTS(i64, int64_t)
 #define mgpu_bit_not(a) (~(a))
 
 #ifndef __cplusplus
-#define mgpu_of_float(name, a) _Generic((a), float: mgpu_##name##f((float)(a)), default: mgpu_##name##_double((double)(a)))
+#define mgpu_of_float(name, a) _Generic((a), float : mgpu_##name##f((float)(a)), default : mgpu_##name##_double((double)(a)))
 #define mgpu_floor(a) mgpu_of_float(floor, a)
 #define mgpu_nan_with(a) mgpu_of_float(nan_with, a)
 #define mgpu_sqrt(a) mgpu_of_float(sqrt, a)
@@ -225,15 +228,16 @@ MGPU_SHIFTS(i64, int64_t)
 #define mgpu_cos(a) mgpu_of_float(cos, a)
 #define mgpu_tanh(a) mgpu_of_float(tanh, a)
 #define mgpu_erf(a) mgpu_of_float(erf, a)
-#define mgpu_pow(a, b)                                                                                                    \
-    _Generic((a), float: mgpu_powf((float)(a), (float)(b)), default: mgpu_pow_double((double)(a), (double)(b)))
-#define mgpu_atan2(a, b)                                                                                                  \
-    _Generic((a), float: mgpu_atan2f((float)(a), (float)(b)), default: mgpu_atan2_double((double)(a), (double)(b)))
-#define mgpu_of_whole(name, a, b)                                                                                         \
-    _Generic((a), uint32_t: mgpu_##name##_u32, int64_t: mgpu_##name##_i64, default: mgpu_##name##_i32)(a, b)
+#define mgpu_pow(a, b)                                                                                                           \
+    _Generic((a), float : mgpu_powf((float)(a), (float)(b)), default : mgpu_pow_double((double)(a), (double)(b)))
+#define mgpu_atan2(a, b)                                                                                                         \
+    _Generic((a), float : mgpu_atan2f((float)(a), (float)(b)), default : mgpu_atan2_double((double)(a), (double)(b)))
+#define mgpu_of_whole(name, a, b)                                                                                                \
+    _Generic((a), uint32_t : mgpu_##name##_u32, int64_t : mgpu_##name##_i64, default : mgpu_##name##_i32)(a, b)
 #define mgpu_shift_left(a, b) mgpu_of_whole(shift_left, a, b)
 #define mgpu_shift_right(a, b) mgpu_of_whole(shift_right, a, b)
 #define mgpu_quotient(a, b) mgpu_of_whole(quotient, a, b)
+/* clang-format off */
 #define mgpu_mod(a, b)                                                                                                    \
     _Generic((a), float: mgpu_modf((float)(a), (float)(b)), double: mgpu_mod_double((double)(a), (double)(b)),            \
              default: mgpu_mod_whole((int64_t)(a), (int64_t)(b)))
@@ -242,17 +246,22 @@ MGPU_SHIFTS(i64, int64_t)
 #define mgpu_by_type(name, a, b)                                                                                          \
     _Generic((a), float: mgpu_##name##_f32, double: mgpu_##name##_f64, uint32_t: mgpu_##name##_u32,                       \
              int64_t: mgpu_##name##_i64, default: mgpu_##name##_i32)(a, b)
+/* clang-format on */
 #define mgpu_minimum(a, b) mgpu_by_type(minimum, a, b)
 #define mgpu_maximum(a, b) mgpu_by_type(maximum, a, b)
 #define mgpu_beats(b, best) mgpu_by_type(beats, b, best)
 #define mgpu_larger(best, b) mgpu_by_type(larger, best, b)
 #define mgpu_better(best, b) mgpu_by_type(better, best, b)
 #else
-template <class A, class B> struct mgpu_same { static const bool value = false; };
-template <class A> struct mgpu_same<A, A> { static const bool value = true; };
+template <class A, class B> struct mgpu_same {
+    static const bool value = false;
+};
+template <class A> struct mgpu_same<A, A> {
+    static const bool value = true;
+};
 /* by the type of the first argument; narrow whole numbers are int */
-#define MGPU_OF_ONE(name)                                                                                                 \
-    MGPU_FUNCTION float mgpu_##name(float a) { return mgpu_##name##f(a); }                                                \
+#define MGPU_OF_ONE(name)                                                                                                        \
+    MGPU_FUNCTION float mgpu_##name(float a) { return mgpu_##name##f(a); }                                                       \
     template <class A> MGPU_FUNCTION double mgpu_##name(A a) { return mgpu_##name##_double((double)a); }
 MGPU_OF_ONE(floor)
 MGPU_OF_ONE(nan_with)
@@ -272,9 +281,9 @@ template <class A, class B> MGPU_FUNCTION double mgpu_pow(A a, B b) { return mgp
 template <class B> MGPU_FUNCTION float mgpu_atan2(float a, B b) { return mgpu_atan2f(a, (float)b); }
 template <class A, class B> MGPU_FUNCTION double mgpu_atan2(A a, B b) { return mgpu_atan2_double((double)a, (double)b); }
 /* narrow whole numbers are int */
-#define MGPU_OF_WHOLE(name)                                                                                               \
-    template <class B> MGPU_FUNCTION uint32_t mgpu_##name(uint32_t a, B b) { return mgpu_##name##_u32(a, (uint32_t)b); }   \
-    template <class B> MGPU_FUNCTION int64_t mgpu_##name(int64_t a, B b) { return mgpu_##name##_i64(a, (int64_t)b); }      \
+#define MGPU_OF_WHOLE(name)                                                                                                      \
+    template <class B> MGPU_FUNCTION uint32_t mgpu_##name(uint32_t a, B b) { return mgpu_##name##_u32(a, (uint32_t)b); }         \
+    template <class B> MGPU_FUNCTION int64_t mgpu_##name(int64_t a, B b) { return mgpu_##name##_i64(a, (int64_t)b); }            \
     template <class B> MGPU_FUNCTION int32_t mgpu_##name(int32_t a, B b) { return mgpu_##name##_i32(a, (int32_t)b); }
 MGPU_OF_WHOLE(quotient)
 MGPU_OF_WHOLE(shift_left)
@@ -292,20 +301,20 @@ template <class A> MGPU_FUNCTION decltype(+A()) mgpu_abs(A a)
     else
         return a < 0 ? -a : +a;
 }
-#define MGPU_BY_TYPE(name)                                                                                                \
-    template <class A, class B> MGPU_FUNCTION auto mgpu_##name(A a, B b)                                                  \
-    {                                                                                                                     \
-        typedef decltype(+a) T;                                                                                           \
-        if constexpr (mgpu_same<T, float>::value)                                                                         \
-            return mgpu_##name##_f32(a, (T)b);                                                                            \
-        else if constexpr (mgpu_same<T, double>::value)                                                                   \
-            return mgpu_##name##_f64(a, (T)b);                                                                            \
-        else if constexpr (mgpu_same<T, uint32_t>::value)                                                                 \
-            return mgpu_##name##_u32(a, (T)b);                                                                            \
-        else if constexpr (mgpu_same<T, int64_t>::value)                                                                  \
-            return mgpu_##name##_i64(a, (T)b);                                                                            \
-        else                                                                                                              \
-            return mgpu_##name##_i32(a, (T)b);                                                                            \
+#define MGPU_BY_TYPE(name)                                                                                                       \
+    template <class A, class B> MGPU_FUNCTION auto mgpu_##name(A a, B b)                                                         \
+    {                                                                                                                            \
+        typedef decltype(+a) T;                                                                                                  \
+        if constexpr (mgpu_same<T, float>::value)                                                                                \
+            return mgpu_##name##_f32(a, (T)b);                                                                                   \
+        else if constexpr (mgpu_same<T, double>::value)                                                                          \
+            return mgpu_##name##_f64(a, (T)b);                                                                                   \
+        else if constexpr (mgpu_same<T, uint32_t>::value)                                                                        \
+            return mgpu_##name##_u32(a, (T)b);                                                                                   \
+        else if constexpr (mgpu_same<T, int64_t>::value)                                                                         \
+            return mgpu_##name##_i64(a, (T)b);                                                                                   \
+        else                                                                                                                     \
+            return mgpu_##name##_i32(a, (T)b);                                                                                   \
     }
 MGPU_BY_TYPE(minimum)
 MGPU_BY_TYPE(maximum)

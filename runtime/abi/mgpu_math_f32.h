@@ -297,7 +297,7 @@ MGPU_FUNCTION R NAME(pow)(R x, R y)
     B none = EQUAL(a, zero), large = LESS(one, a);
     B shrinking = LESS(y, zero);
     R at_end = SELECT(none, SELECT(shrinking, infinity, zero), SELECT(shrinking, zero, infinity)); /* not to the power of 0 */
-    R far = SELECT(large, SELECT(growing, infinity, zero), SELECT(growing, zero, infinity)); /* to a power of +-inf */
+    R far = SELECT(large, SELECT(growing, infinity, zero), SELECT(growing, zero, infinity));       /* to a power of +-inf */
     r = SELECT(OR(none, EQUAL(a, infinity)), at_end, r);
     r = SELECT(EQUAL(b, infinity), SELECT(EQUAL(a, one), one, far), r);
     r = SELECT(AND(BELOW_0(x), odd), -r, r);

@@ -11,10 +11,14 @@
 #include "mgpu_function.h"
 
 /* Returns how many of the samples [begin, end) are valid; the first ones of a device are. */
-MGPU_FUNCTION double mgpu_valid_samples(int64_t valid, int64_t begin, int64_t end) { return valid <= begin ? 0 : (double)((valid < end ? valid : end) - begin); }
+MGPU_FUNCTION double mgpu_valid_samples(int64_t valid, int64_t begin, int64_t end)
+{
+    return valid <= begin ? 0 : (double)((valid < end ? valid : end) - begin);
+}
 
 /* Merges the moments of `count` elements; first: there are no moments yet to merge with. */
-MGPU_FUNCTION void mgpu_merge_moments(double *n, double *mean, double *squares, double count, double own, double own_squares, bool first)
+MGPU_FUNCTION void mgpu_merge_moments(double *n, double *mean, double *squares, double count, double own, double own_squares,
+                                      bool first)
 {
     const double before = first ? 0 : *n, all = before + count, share = all > 0 ? count / all : 0;
     const double away = before > 0 && count > 0 ? own - *mean : 0;

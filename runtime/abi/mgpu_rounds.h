@@ -9,12 +9,22 @@
 
 #include "mgpu_transfers.h"
 
-typedef struct mgpu_round_step { int from; bool adds; mgpu_range elements; } mgpu_round_step; /* of member `from`; -1: none */
+typedef struct mgpu_round_step {
+    int from;
+    bool adds;
+    mgpu_range elements;
+} mgpu_round_step; /* of member `from`; -1: none */
 
-static inline bool mgpu_has_rounds(int implementation) { return implementation >= MGPU_IMPLEMENTATION_RING && implementation <= MGPU_IMPLEMENTATION_DEVICE; }
+static inline bool mgpu_has_rounds(int implementation)
+{
+    return implementation >= MGPU_IMPLEMENTATION_RING && implementation <= MGPU_IMPLEMENTATION_DEVICE;
+}
 
 /* Every member receives what all have sent, and sums it by itself: one-bit numbers (mgpu_bits.h) or moments (mgpu_moments.h). */
-static inline bool mgpu_gathers(int transfer) { return transfer == MGPU_TRANSFER_REDUCE_BITS || transfer == MGPU_TRANSFER_REDUCE_MOMENTS; }
+static inline bool mgpu_gathers(int transfer)
+{
+    return transfer == MGPU_TRANSFER_REDUCE_BITS || transfer == MGPU_TRANSFER_REDUCE_MOMENTS;
+}
 
 /* Returns the bytes that a member then sends. */
 static inline int64_t mgpu_gathered_bytes(int transfer, int64_t count, int64_t each)
@@ -44,7 +54,8 @@ static inline int64_t mgpu_codes_bytes(const mgpu_participants *p, int64_t count
  * a time. slice: bytes of the largest slice of all transfers that share this memory. */
 static inline int64_t mgpu_implementation_bytes(int implementation, int members, int64_t slice)
 {
-    bool whole = implementation == MGPU_IMPLEMENTATION_TREE || implementation == MGPU_IMPLEMENTATION_DEVICE, takes = implementation == MGPU_IMPLEMENTATION_COPY || mgpu_has_rounds(implementation);
+    bool whole = implementation == MGPU_IMPLEMENTATION_TREE || implementation == MGPU_IMPLEMENTATION_DEVICE,
+         takes = implementation == MGPU_IMPLEMENTATION_COPY || mgpu_has_rounds(implementation);
     return takes ? (whole ? members : members - 1) * (slice + 192) : 0;
 }
 
@@ -58,7 +69,9 @@ static inline int mgpu_tree_height(int members)
 
 static inline int mgpu_round_count(int implementation, int members)
 {
-    return implementation == MGPU_IMPLEMENTATION_RING ? 2 * (members - 1) : implementation == MGPU_IMPLEMENTATION_TREE ? 2 * mgpu_tree_height(members) : members;
+    return implementation == MGPU_IMPLEMENTATION_RING   ? 2 * (members - 1)
+           : implementation == MGPU_IMPLEMENTATION_TREE ? 2 * mgpu_tree_height(members)
+                                                        : members;
 }
 
 /* Returns piece `which` of `pieces`; pieces are multiples of `line` elements, except at the end. */

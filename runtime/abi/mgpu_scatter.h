@@ -8,7 +8,9 @@
 
 #include "mgpu.h"
 
-typedef struct mgpu_own { int64_t row, row_end, column, column_end; } mgpu_own;
+typedef struct mgpu_own {
+    int64_t row, row_end, column, column_end;
+} mgpu_own;
 
 /* index: `count` numbers of this type, by whose frequency rows are divided (numbers that are no row do not count); NULL: equally
  * many rows. Columns are divided at multiples of `grain`; 1: they are not divided. Equal for all threads of the part. */

@@ -10,12 +10,12 @@
 enum { MGPU_MAX_SETTINGS = 32 };
 
 typedef struct mgpu_step {
-    int64_t step;         /* applied steps + 1 */
-    int64_t sample;       /* index of this device's first sample in the epoch's permutation */
-    int64_t valid;        /* real samples on this device in this micro-batch: samples [0, valid) */
-    int64_t samples;      /* real samples of the whole step: all devices, all micro-batches */
-    int64_t micro;        /* number of the micro-batch in the step */
-    int64_t total_steps;  /* of the run */
+    int64_t step;        /* applied steps + 1 */
+    int64_t sample;      /* index of this device's first sample in the epoch's permutation */
+    int64_t valid;       /* real samples on this device in this micro-batch: samples [0, valid) */
+    int64_t samples;     /* real samples of the whole step: all devices, all micro-batches */
+    int64_t micro;       /* number of the micro-batch in the step */
+    int64_t total_steps; /* of the run */
     double epoch, progress, total_epochs;
     uint64_t seed;
     double setting[MGPU_MAX_SETTINGS]; /* by the program's table of settings; NaN: not given */

@@ -11,28 +11,28 @@
 #include "mgpu_tables.h"
 
 enum {
-    MGPU_FMA,          /* a thread has some rows and columns of the tile; sums are f32 or f64 */
-    MGPU_MMA,          /* warps have parts of the tile, by matrix instructions; operands are bf16, f16, or f32 rounded to tf32 */
-    MGPU_DIRECT        /* no tiles: a thread computes an element of C and reads its row and column from memory */
+    MGPU_FMA,   /* a thread has some rows and columns of the tile; sums are f32 or f64 */
+    MGPU_MMA,   /* warps have parts of the tile, by matrix instructions; operands are bf16, f16, or f32 rounded to tf32 */
+    MGPU_DIRECT /* no tiles: a thread computes an element of C and reads its row and column from memory */
 };
 enum { MGPU_DIRECT_THREADS = 256, MGPU_CHUNK_BYTES = 16 /* of shared memory */, MGPU_MARKS = 31 };
 
 typedef struct mgpu_tiles {
     uint8_t arithmetic;
-    uint8_t type_a, type_b, type_c; /* MGPU_F32, MGPU_F64, MGPU_BF16, MGPU_F16: as stored */
+    uint8_t type_a, type_b, type_c;       /* MGPU_F32, MGPU_F64, MGPU_BF16, MGPU_F16: as stored */
     bool aligned_a, aligned_b, aligned_c; /* the tensors begin at multiples of 16 bytes */
-    bool transposed;               /* the tile's rows are along N and its columns along M; else the reverse */
-    int rows, columns, depth;  /* of a tile, powers of 2; depth: along K, per stage */
-    int stages;                /* 0: K is empty, C is zeros */
-    int down, across;          /* threads (MGPU_FMA) or warps (MGPU_MMA) that divide rows and columns */
-    int64_t split_tiles;       /* target number of parts of tiles; 0: K is not split. MGPU_DIRECT: threads */
-    int64_t split_depth;       /* minimum depth of a part, a multiple of `depth` */
-    int64_t c;                 /* offset of C */
-    bool along_k_a, along_k_b;     /* lines in shared memory are along K, else along rows (columns) */
-    int piece_a, piece_b, piece_c; /* elements that are copied at once */
-    bool linear_a, linear_b;       /* all elements of K have one stride */
-    bool marked_a;                 /* K has few digits in windows: each row of A has a bit for each */
-    bool warpgroups;               /* MGPU_MMA: by warpgroup instructions, if the GPU has them */
+    bool transposed;                      /* the tile's rows are along N and its columns along M; else the reverse */
+    int rows, columns, depth;             /* of a tile, powers of 2; depth: along K, per stage */
+    int stages;                           /* 0: K is empty, C is zeros */
+    int down, across;                     /* threads (MGPU_FMA) or warps (MGPU_MMA) that divide rows and columns */
+    int64_t split_tiles;                  /* target number of parts of tiles; 0: K is not split. MGPU_DIRECT: threads */
+    int64_t split_depth;                  /* minimum depth of a part, a multiple of `depth` */
+    int64_t c;                            /* offset of C */
+    bool along_k_a, along_k_b;            /* lines in shared memory are along K, else along rows (columns) */
+    int piece_a, piece_b, piece_c;        /* elements that are copied at once */
+    bool linear_a, linear_b;              /* all elements of K have one stride */
+    bool marked_a;                        /* K has few digits in windows: each row of A has a bit for each */
+    bool warpgroups;                      /* MGPU_MMA: by warpgroup instructions, if the GPU has them */
 } mgpu_tiles;
 
 #ifdef __cplusplus
@@ -50,8 +50,10 @@ MGPU_TILES_FUNCTION int mgpu_list_count(const mgpu_contraction *t, int list)
 
 MGPU_TILES_FUNCTION int mgpu_list_first(const mgpu_contraction *t, int list)
 {
-    return list == MGPU_LIST_BATCH ? 0 : list == MGPU_LIST_M ? t->batch : list == MGPU_LIST_N ? t->batch + t->m
-                                                                                            : t->batch + t->m + t->n;
+    return list == MGPU_LIST_BATCH ? 0
+           : list == MGPU_LIST_M   ? t->batch
+           : list == MGPU_LIST_N   ? t->batch + t->m
+                                   : t->batch + t->m + t->n;
 }
 
 MGPU_TILES_FUNCTION int64_t mgpu_list_extent(const mgpu_contraction *t, int list, int64_t samples)
@@ -71,16 +73,14 @@ MGPU_TILES_FUNCTION int mgpu_tiles_threads(const mgpu_tiles *s)
 MGPU_TILES_FUNCTION bool mgpu_may_be_by_warpgroups(const mgpu_tiles *s)
 {
     int groups = mgpu_tiles_threads(s) / 128, down = groups < s->rows / 64 ? groups : s->rows / 64;
-    if (s->arithmetic != MGPU_MMA || (s->type_a != MGPU_BF16 && s->type_a != MGPU_F16) || mgpu_tiles_threads(s) % 128 != 0 || down == 0 || groups % down != 0)
+    if (s->arithmetic != MGPU_MMA || (s->type_a != MGPU_BF16 && s->type_a != MGPU_F16) || mgpu_tiles_threads(s) % 128 != 0 ||
+        down == 0 || groups % down != 0)
         return false;
     int columns = s->columns / (groups / down);
     return s->rows % (64 * down) == 0 && columns >= 16 && columns <= 256 && s->depth % 16 == 0 && s->depth <= 64;
 }
 
-MGPU_TILES_FUNCTION int mgpu_type_bytes(uint8_t type)
-{
-    return type == MGPU_F64 ? 8 : type == MGPU_F32 ? 4 : 2;
-}
+MGPU_TILES_FUNCTION int mgpu_type_bytes(uint8_t type) { return type == MGPU_F64 ? 8 : type == MGPU_F32 ? 4 : 2; }
 
 /* Returns the bytes of an element in shared memory: elements that are no operands of matrix instructions are widened. */
 MGPU_TILES_FUNCTION int mgpu_staged_bytes(const mgpu_tiles *s, uint8_t type)
@@ -104,7 +104,10 @@ MGPU_TILES_FUNCTION int mgpu_tiles_shared_bytes(const mgpu_tiles *s)
 MGPU_TILES_FUNCTION int mgpu_line_threads(const mgpu_tiles *s, bool a)
 {
     bool along_k = a ? s->along_k_a : s->along_k_b;
-    int side = along_k ? s->depth : a != s->transposed ? s->rows : s->columns, bytes = mgpu_staged_bytes(s, a ? s->type_a : s->type_b);
+    int side = along_k              ? s->depth
+               : a != s->transposed ? s->rows
+                                    : s->columns,
+        bytes = mgpu_staged_bytes(s, a ? s->type_a : s->type_b);
     int chunks = side * bytes / MGPU_CHUNK_BYTES;
     bool few = (a ? s->piece_a : s->piece_b) * bytes >= MGPU_CHUNK_BYTES / 2;
     return s->arithmetic == MGPU_MMA && !along_k && few && chunks > 8 ? chunks / 2 : chunks;
@@ -168,7 +171,8 @@ MGPU_TILES_FUNCTION bool mgpu_follow(const mgpu_contraction *t, int list, int te
 MGPU_TILES_FUNCTION int mgpu_together(const mgpu_contraction *t, int list, int tensor, bool aligned, int most, int64_t c)
 {
     int last = mgpu_last_axis(t, list), count = most;
-    if (!aligned || !mgpu_follow(t, list, tensor) || t->axis[last].extent == MGPU_SAMPLES || (tensor == 0 && t->axis[last].window > 0))
+    if (!aligned || !mgpu_follow(t, list, tensor) || t->axis[last].extent == MGPU_SAMPLES ||
+        (tensor == 0 && t->axis[last].window > 0))
         return 1;
     for (; count > 1; count /= 2) {
         bool fits = t->axis[last].extent % count == 0 && (tensor == 2 ? c : mgpu_first_element(t, tensor)) % count == 0;
@@ -211,7 +215,8 @@ MGPU_TILES_FUNCTION bool mgpu_may_be_marked(const mgpu_contraction *t)
     int64_t bits = 0;
     for (int w = 0; w < t->windows; w++) {
         int axis = mgpu_axis_in_window(t, MGPU_LIST_K, w);
-        if (axis == -2 || t->window[w].input_dilation != 1 || (axis >= 0 && (t->axis[axis].step != 1 || t->axis[axis].extent > MGPU_MARKS)))
+        if (axis == -2 || t->window[w].input_dilation != 1 ||
+            (axis >= 0 && (t->axis[axis].step != 1 || t->axis[axis].extent > MGPU_MARKS)))
             return false;
         bits += axis < 0 ? 1 : t->axis[axis].extent;
     }
@@ -250,22 +255,23 @@ MGPU_TILES_FUNCTION int64_t mgpu_part_depth(const mgpu_tiles *s, int64_t tiles, 
  * queries. The elements of keys and values are divided into parts. */
 
 typedef struct mgpu_attention_tiles {
-    uint8_t arithmetic;              /* MGPU_FMA or MGPU_MMA: all operands are bf16, or f16, or f32 rounded to tf32 */
+    uint8_t arithmetic;                /* MGPU_FMA or MGPU_MMA: all operands are bf16, or f16, or f32 rounded to tf32 */
     uint8_t q, k, v, g, y, dq, dk, dv; /* types, as stored */
-    bool aligned;                    /* all tensors begin at multiples of 16 bytes */
-    int rows, columns;               /* of a block; processed at a time */
-    int warp_rows;                   /* rows of a warp with matrix instructions; else all */
-    int part;                        /* elements of a part */
-    int stages;                      /* 2: the next columns are loaded while some are processed */
-    bool resident;                   /* all parts of rows and columns are in shared memory; else one at a time */
-    int results;                     /* parts of results that a block computes */
-    bool alone;                      /* the first threads of a single block compute everything (loops) */
-    bool warpgroups;                 /* MGPU_MMA: by warpgroup instructions, if the GPU has them */
+    bool aligned;                      /* all tensors begin at multiples of 16 bytes */
+    int rows, columns;                 /* of a block; processed at a time */
+    int warp_rows;                     /* rows of a warp with matrix instructions; else all */
+    int part;                          /* elements of a part */
+    int stages;                        /* 2: the next columns are loaded while some are processed */
+    bool resident;                     /* all parts of rows and columns are in shared memory; else one at a time */
+    int results;                       /* parts of results that a block computes */
+    bool alone;                        /* the first threads of a single block compute everything (loops) */
+    bool warpgroups;                   /* MGPU_MMA: by warpgroup instructions, if the GPU has them */
 } mgpu_attention_tiles;
 
 enum {
-    MGPU_ATTENTION_THREADS = 128,        /* MGPU_FMA: 16 x 8 */
-    MGPU_REGISTERS = 254, MGPU_REGISTERS_BESIDE = 30 /* per thread; of these for addresses and counters */
+    MGPU_ATTENTION_THREADS = 128, /* MGPU_FMA: 16 x 8 */
+    MGPU_REGISTERS = 254,
+    MGPU_REGISTERS_BESIDE = 30 /* per thread; of these for addresses and counters */
 };
 
 MGPU_TILES_FUNCTION int mgpu_attention_threads(const mgpu_attention_tiles *s)
@@ -278,7 +284,8 @@ MGPU_TILES_FUNCTION int mgpu_attention_threads(const mgpu_attention_tiles *s)
 MGPU_TILES_FUNCTION bool mgpu_attention_may_be_by_warpgroups(const mgpu_attention_tiles *s)
 {
     int threads = mgpu_attention_threads(s);
-    return s->arithmetic == MGPU_MMA && s->q != MGPU_F32 && s->resident && !s->alone && threads % 128 == 0 && s->rows % (threads / 2) == 0;
+    return s->arithmetic == MGPU_MMA && s->q != MGPU_F32 && s->resident && !s->alone && threads % 128 == 0 &&
+           s->rows % (threads / 2) == 0;
 }
 
 MGPU_TILES_FUNCTION int64_t mgpu_attention_parts(const mgpu_attention_tiles *s, int64_t elements)
@@ -293,9 +300,15 @@ MGPU_TILES_FUNCTION int mgpu_attention_held(const mgpu_attention *t, const mgpu_
 {
     int threads = mgpu_attention_threads(s), tile = s->rows * s->columns / threads, part = s->rows * s->part / threads;
     int d = (int)mgpu_attention_parts(s, t->d), e = (int)mgpu_attention_parts(s, t->e), all = d + (t->backward ? e : 0);
-    int of_d = !t->backward ? 0 : d < s->results ? d : s->results, of_e = t->backward && !keys ? 0 : e < s->results ? e : s->results;
+    int of_d = !t->backward     ? 0
+               : d < s->results ? d
+                                : s->results,
+        of_e = t->backward && !keys ? 0
+               : e < s->results     ? e
+                                    : s->results;
     int sums = tile * (t->backward ? 2 : 1) + (of_d + of_e) * part, shares = tile / 2 * (keys ? 2 : 1);
-    int others = MGPU_REGISTERS_BESIDE + (keys ? s->columns / 2 : s->rows / 8), room = (MGPU_REGISTERS - sums - shares - others) * 2 / part;
+    int others = MGPU_REGISTERS_BESIDE + (keys ? s->columns / 2 : s->rows / 8),
+        room = (MGPU_REGISTERS - sums - shares - others) * 2 / part;
     return !s->warpgroups || room < 0 ? 0 : room < all ? room : all;
 }
 
@@ -324,16 +337,16 @@ MGPU_TILES_FUNCTION int64_t mgpu_attention_blocks(const mgpu_attention_tiles *s,
 
 enum {
     MGPU_ROWS_THREADS = 256,
-    MGPU_ROWS_BLOCKS = 264,   /* at most, if a block has a workspace */
-    MGPU_SUMS_AT_ONCE = 4     /* elements of a thread, along a row */
+    MGPU_ROWS_BLOCKS = 264, /* at most, if a block has a workspace */
+    MGPU_SUMS_AT_ONCE = 4   /* elements of a thread, along a row */
 };
 
 typedef struct mgpu_rows_tiles {
-    int group;                 /* threads that share a row (for sums: a few rows): 32 or MGPU_ROWS_THREADS */
-    int beside; /* sums: adjacent rows that a group processes together; 1: it takes elements along a row */
-    int64_t room;             /* the k largest: keys that a group has room for, a power of 2 */
-    bool in_workspace;        /* they are in the workspace, not in shared memory */
-    bool alone;               /* a single block computes everything (loops) */
+    int group;         /* threads that share a row (for sums: a few rows): 32 or MGPU_ROWS_THREADS */
+    int beside;        /* sums: adjacent rows that a group processes together; 1: it takes elements along a row */
+    int64_t room;      /* the k largest: keys that a group has room for, a power of 2 */
+    bool in_workspace; /* they are in the workspace, not in shared memory */
+    bool alone;        /* a single block computes everything (loops) */
 } mgpu_rows_tiles;
 
 MGPU_TILES_FUNCTION int mgpu_key_bytes(uint8_t type) { return type == MGPU_F64 || type == MGPU_I64 ? 16 : 8; }

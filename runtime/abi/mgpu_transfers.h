@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* clang-format off */
 #define MGPU_TRANSFER_TABLE(X)                                                                               \
     X(REDUCE,         "reduce",         "all-reduce",     PARTIAL, REPLICATED, ADDS,  WHOLE, WHOLE,  0)      \
     X(REDUCE_SCATTER, "reduce_scatter", "reduce-scatter", PARTIAL, SPLIT,      ADDS,  WHOLE, OWN,    0)      \
@@ -35,6 +36,7 @@
     X(SEND,           "send",           "send",           LOCAL,   LOCAL,      MOVES, ROOT,  TARGET, 2)      \
     X(REDUCE_BITS,    "reduce_bits",    "one-bit-reduce", LOCAL,   REPLICATED, ADDS,  WHOLE, WHOLE,  0)      \
     X(REDUCE_MOMENTS, "reduce_moments", "moments-reduce", PARTIAL, REPLICATED, ADDS,  WHOLE, WHOLE,  0)
+/* clang-format on */
 
 #define MGPU_TRANSFER_NUMBER(name, ...) MGPU_TRANSFER_##name,
 enum { MGPU_TRANSFER_TABLE(MGPU_TRANSFER_NUMBER) MGPU_TRANSFERS };
@@ -50,15 +52,17 @@ typedef struct mgpu_transfer {
 
 /* What each member of a transfer sends and receives. */
 typedef struct mgpu_participants {
-    uint8_t transfer;        /* MGPU_TRANSFER_... */
+    uint8_t transfer; /* MGPU_TRANSFER_... */
     int from, to;
-    const int64_t *parts;    /* for rows with OWN; else NULL */
+    const int64_t *parts; /* for rows with OWN; else NULL */
 } mgpu_participants;
-typedef struct mgpu_range { int64_t begin, end; } mgpu_range; /* elements of the whole value */
+typedef struct mgpu_range {
+    int64_t begin, end;
+} mgpu_range; /* elements of the whole value */
 
 static inline const mgpu_transfer *mgpu_transfer_row(int transfer)
 {
-#define MGPU_TRANSFER_ROW(name, verb, kind, from, to, adds, sends, receives, ends) \
+#define MGPU_TRANSFER_ROW(name, verb, kind, from, to, adds, sends, receives, ends)                                               \
     {verb, kind, MGPU_TRANSFER_##adds, MGPU_SHARE_##sends, MGPU_SHARE_##receives, ends},
     static const mgpu_transfer ROWS[] = {MGPU_TRANSFER_TABLE(MGPU_TRANSFER_ROW)};
 #undef MGPU_TRANSFER_ROW
@@ -107,8 +111,22 @@ static inline mgpu_range mgpu_received_by(const mgpu_participants *p, int64_t co
 /* Implementations of a transfer (runtime/cuda/collective.c, runtime/host/reduce.c); AUTO: the run chooses. Those from RING on are
  * for all-reduces, in rounds; SERVER is HOST by another name, for plans with variables in host memory. ONE_SHOT: small ones, by a
  * single kernel on each GPU (mgpu_one_shot.h). */
-enum { MGPU_IMPLEMENTATION_AUTO, MGPU_IMPLEMENTATION_HOST, MGPU_IMPLEMENTATION_COPY, MGPU_IMPLEMENTATION_PEER, MGPU_IMPLEMENTATION_NCCL, MGPU_IMPLEMENTATION_RING, MGPU_IMPLEMENTATION_TREE, MGPU_IMPLEMENTATION_DEVICE, MGPU_IMPLEMENTATION_SERVER, MGPU_IMPLEMENTATION_ONE_SHOT, MGPU_IMPLEMENTATIONS };
+enum {
+    MGPU_IMPLEMENTATION_AUTO,
+    MGPU_IMPLEMENTATION_HOST,
+    MGPU_IMPLEMENTATION_COPY,
+    MGPU_IMPLEMENTATION_PEER,
+    MGPU_IMPLEMENTATION_NCCL,
+    MGPU_IMPLEMENTATION_RING,
+    MGPU_IMPLEMENTATION_TREE,
+    MGPU_IMPLEMENTATION_DEVICE,
+    MGPU_IMPLEMENTATION_SERVER,
+    MGPU_IMPLEMENTATION_ONE_SHOT,
+    MGPU_IMPLEMENTATIONS
+};
+/* clang-format off */
 #define MGPU_IMPLEMENTATION_NAMES {"auto", "host", "copy", "peer", "nccl", "ring", "tree", "device", "server", "one-shot"}
+/* clang-format on */
 static inline const char *mgpu_implementation_name(int implementation)
 {
     static const char *const NAME[MGPU_IMPLEMENTATIONS] = MGPU_IMPLEMENTATION_NAMES;

@@ -30,22 +30,22 @@ MGPU_FUNCTION T(f32) V(round_f16)(T(f32) v) { return V(from_f16)(V(to_f16)(v)); 
 MGPU_FUNCTION T(mask) V(mask_of)(T(i32) v) { return V(ne_i32)(v, V(all_i32)(0)); }
 MGPU_FUNCTION T(i32) V(of_mask)(T(mask) m) { return V(select_i32)(m, V(all_i32)(1), V(all_i32)(0)); }
 
-#define MGPU_STORED(name, element, value, memory, bytes, from, to)                                                         \
-    MGPU_FUNCTION T(value) V(load_##name)(const element *p, int lanes)                                                     \
-    {                                                                                                                      \
-        return from(V(widen_##memory)(V(load_##bytes)((const void *)p, lanes)));                                           \
-    }                                                                                                                      \
-    MGPU_FUNCTION T(value) V(load_where_##name)(const element *p, T(mask) m)                                               \
-    {                                                                                                                      \
-        return from(V(widen_##memory)(V(load_where_##bytes)((const void *)p, m)));                                         \
-    }                                                                                                                      \
-    MGPU_FUNCTION void V(store_##name)(element *p, T(value) v, int lanes)                                                  \
-    {                                                                                                                      \
-        V(store_##bytes)((void *)p, V(bytes##_of)(to(v)), lanes);                                                          \
-    }                                                                                                                      \
-    MGPU_FUNCTION void V(store_where_##name)(element *p, T(value) v, T(mask) m)                                            \
-    {                                                                                                                      \
-        V(store_where_##bytes)((void *)p, V(bytes##_of)(to(v)), m);                                                        \
+#define MGPU_STORED(name, element, value, memory, bytes, from, to)                                                               \
+    MGPU_FUNCTION T(value) V(load_##name)(const element *p, int lanes)                                                           \
+    {                                                                                                                            \
+        return from(V(widen_##memory)(V(load_##bytes)((const void *)p, lanes)));                                                 \
+    }                                                                                                                            \
+    MGPU_FUNCTION T(value) V(load_where_##name)(const element *p, T(mask) m)                                                     \
+    {                                                                                                                            \
+        return from(V(widen_##memory)(V(load_where_##bytes)((const void *)p, m)));                                               \
+    }                                                                                                                            \
+    MGPU_FUNCTION void V(store_##name)(element * p, T(value) v, int lanes)                                                       \
+    {                                                                                                                            \
+        V(store_##bytes)((void *)p, V(bytes##_of)(to(v)), lanes);                                                                \
+    }                                                                                                                            \
+    MGPU_FUNCTION void V(store_where_##name)(element * p, T(value) v, T(mask) m)                                                 \
+    {                                                                                                                            \
+        V(store_where_##bytes)((void *)p, V(bytes##_of)(to(v)), m);                                                              \
     }
 MGPU_STORED(u8, uint8_t, i32, bytes_1, bytes_1, , )
 MGPU_STORED(i8, int8_t, i32, signed_1, bytes_1, , )
@@ -98,30 +98,30 @@ MGPU_FUNCTION T(mask) V(between)(T(i32) v, int32_t low, int32_t high)
 }
 
 /* ---- order, as in mgpu_math.h; the first lanes of v, the others of `others` */
-#define MGPU_ORDER(type)                                                                                                   \
-    MGPU_FUNCTION T(type) V(minimum_##type)(T(type) a, T(type) b)                                                          \
-    {                                                                                                                      \
-        return V(select_##type)(V(or)(V(lt_##type)(a, b), V(ne_##type)(a, a)), a, b);                                      \
-    }                                                                                                                      \
-    MGPU_FUNCTION T(type) V(maximum_##type)(T(type) a, T(type) b)                                                          \
-    {                                                                                                                      \
-        return V(select_##type)(V(or)(V(lt_##type)(b, a), V(ne_##type)(a, a)), a, b);                                      \
-    }                                                                                                                      \
-    MGPU_FUNCTION T(mask) V(beats_##type)(T(type) b, T(type) best)                                                         \
-    {                                                                                                                      \
-        return V(and)(V(not)(V(le_##type)(b, best)), V(eq_##type)(best, best));                                            \
-    }                                                                                                                      \
-    MGPU_FUNCTION T(type) V(better_##type)(T(type) best, T(type) b)                                                        \
-    {                                                                                                                      \
-        return V(select_##type)(V(beats_##type)(b, best), b, best);                                                        \
-    }                                                                                                                      \
-    MGPU_FUNCTION T(type) V(larger_##type)(T(type) best, T(type) b)                                                        \
-    {                                                                                                                      \
-        return V(select_##type)(V(or)(V(lt_##type)(best, b), V(ne_##type)(b, b)), b, best);                                \
-    }                                                                                                                      \
-    MGPU_FUNCTION T(type) V(first_##type)(int lanes, T(type) v, T(type) others)                                            \
-    {                                                                                                                      \
-        return MGPU_KNOWN(lanes) ? v : V(select_##type)(V(first)(lanes), v, others);                                       \
+#define MGPU_ORDER(type)                                                                                                         \
+    MGPU_FUNCTION T(type) V(minimum_##type)(T(type) a, T(type) b)                                                                \
+    {                                                                                                                            \
+        return V(select_##type)(V(or)(V(lt_##type)(a, b), V(ne_##type)(a, a)), a, b);                                            \
+    }                                                                                                                            \
+    MGPU_FUNCTION T(type) V(maximum_##type)(T(type) a, T(type) b)                                                                \
+    {                                                                                                                            \
+        return V(select_##type)(V(or)(V(lt_##type)(b, a), V(ne_##type)(a, a)), a, b);                                            \
+    }                                                                                                                            \
+    MGPU_FUNCTION T(mask) V(beats_##type)(T(type) b, T(type) best)                                                               \
+    {                                                                                                                            \
+        return V(and)(V(not )(V(le_##type)(b, best)), V(eq_##type)(best, best));                                                 \
+    }                                                                                                                            \
+    MGPU_FUNCTION T(type) V(better_##type)(T(type) best, T(type) b)                                                              \
+    {                                                                                                                            \
+        return V(select_##type)(V(beats_##type)(b, best), b, best);                                                              \
+    }                                                                                                                            \
+    MGPU_FUNCTION T(type) V(larger_##type)(T(type) best, T(type) b)                                                              \
+    {                                                                                                                            \
+        return V(select_##type)(V(or)(V(lt_##type)(best, b), V(ne_##type)(b, b)), b, best);                                      \
+    }                                                                                                                            \
+    MGPU_FUNCTION T(type) V(first_##type)(int lanes, T(type) v, T(type) others)                                                  \
+    {                                                                                                                            \
+        return MGPU_KNOWN(lanes) ? v : V(select_##type)(V(first)(lanes), v, others);                                             \
     }
 MGPU_ORDER(f32)
 MGPU_ORDER(i32)
@@ -134,8 +134,8 @@ MGPU_ORDER(i64)
 
 /* ---- lanes as one */
 #define MGPU_PLUS(a, b) ((a) + (b))
-#define MGPU_TREES(type, element)                                                                                          \
-    MGPU_TREE(sum, type, element, MGPU_PLUS, MGPU_PLUS)                                                                    \
+#define MGPU_TREES(type, element)                                                                                                \
+    MGPU_TREE(sum, type, element, MGPU_PLUS, MGPU_PLUS)                                                                          \
     MGPU_TREE(most, type, element, V(larger_##type), mgpu_larger_##type)
 MGPU_TREES(f32, float)
 MGPU_TREES(i32, int32_t)
@@ -151,20 +151,20 @@ MGPU_TREES(i64, int64_t)
 #undef MGPU_PLUS
 
 /* ---- numbers of other types; what does not fit becomes the limit, NaN 0 */
-#define MGPU_TO_WHOLE(name, from, literal, least, most)                                                                    \
-    MGPU_FUNCTION T(i32) V(name##_of_any_##from)(T(from) v)                                                           \
-    {                                                                                                                      \
-        const T(from) low = V(all_##from)((literal)(least)), high = V(all_##from)((literal)(most));              \
-        const T(mask) above = V(le_##from)(high, v), below = V(le_##from)(v, low), none = V(ne_##from)(v, v); \
-        const T(from) zero = V(all_##from)(0);                                                                        \
-        const T(i32) w = V(i32_of_##from)(V(select_##from)(V(or)(V(or)(above, below), none), zero, v)); \
-        return V(select_i32)(above, V(all_i32)((int32_t)(most)), V(select_i32)(below, V(all_i32)((int32_t)(least)), w)); \
+#define MGPU_TO_WHOLE(name, from, literal, least, most)                                                                          \
+    MGPU_FUNCTION T(i32) V(name##_of_any_##from)(T(from) v)                                                                      \
+    {                                                                                                                            \
+        const T(from) low = V(all_##from)((literal)(least)), high = V(all_##from)((literal)(most));                              \
+        const T(mask) above = V(le_##from)(high, v), below = V(le_##from)(v, low), none = V(ne_##from)(v, v);                    \
+        const T(from) zero = V(all_##from)(0);                                                                                   \
+        const T(i32) w = V(i32_of_##from)(V(select_##from)(V(or)(V(or)(above, below), none), zero, v));                          \
+        return V(select_i32)(above, V(all_i32)((int32_t)(most)), V(select_i32)(below, V(all_i32)((int32_t)(least)), w));         \
     }
-#define MGPU_TO_WHOLES(from, literal)                                                                                      \
-    MGPU_TO_WHOLE(u8, from, literal, 0, UINT8_MAX)                                                                         \
-    MGPU_TO_WHOLE(i8, from, literal, INT8_MIN, INT8_MAX)                                                                   \
-    MGPU_TO_WHOLE(u16, from, literal, 0, UINT16_MAX)                                                                       \
-    MGPU_TO_WHOLE(i16, from, literal, INT16_MIN, INT16_MAX)                                                                \
+#define MGPU_TO_WHOLES(from, literal)                                                                                            \
+    MGPU_TO_WHOLE(u8, from, literal, 0, UINT8_MAX)                                                                               \
+    MGPU_TO_WHOLE(i8, from, literal, INT8_MIN, INT8_MAX)                                                                         \
+    MGPU_TO_WHOLE(u16, from, literal, 0, UINT16_MAX)                                                                             \
+    MGPU_TO_WHOLE(i16, from, literal, INT16_MIN, INT16_MAX)                                                                      \
     MGPU_TO_WHOLE(i32, from, literal, INT32_MIN, INT32_MAX)
 MGPU_TO_WHOLES(f32, float)
 #if MGPU_WIDE

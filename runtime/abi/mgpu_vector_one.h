@@ -2,21 +2,21 @@
  * optimise. */
 #define MGPU_KNOWN(lanes) ((void)lanes, true)
 typedef bool T(mask);
-#define MGPU_ONE(type, element)                                                                                            \
-    typedef element T(type);                                                                                               \
-    static inline T(type) V(all_##type)(element a) { return a; }                                                      \
-    static inline T(mask) V(eq_##type)(T(type) a, T(type) b) { return a == b; }                                       \
-    static inline T(mask) V(ne_##type)(T(type) a, T(type) b) { return a != b; }                                       \
-    static inline T(mask) V(lt_##type)(T(type) a, T(type) b) { return a < b; }                                        \
-    static inline T(mask) V(le_##type)(T(type) a, T(type) b) { return a <= b; }                                       \
-    static inline T(type) V(select_##type)(T(mask) m, T(type) a, T(type) b) { return m ? a : b; }                     \
-    static inline T(type) V(load_##type)(const element *from, int lanes) { return (void)lanes, *from; }               \
-    static inline T(type) V(load_where_##type)(const element *from, T(mask) m) { return m ? *from : (element)0; }     \
-    static inline void V(store_##type)(element *to, T(type) v, int lanes) { (void)lanes, *to = v; }                   \
-    static inline void V(store_where_##type)(element *to, T(type) v, T(mask) m)                                       \
-    {                                                                                                                      \
-        if (m)                                                                                                             \
-            *to = v;                                                                                                       \
+#define MGPU_ONE(type, element)                                                                                                  \
+    typedef element T(type);                                                                                                     \
+    static inline T(type) V(all_##type)(element a) { return a; }                                                                 \
+    static inline T(mask) V(eq_##type)(T(type) a, T(type) b) { return a == b; }                                                  \
+    static inline T(mask) V(ne_##type)(T(type) a, T(type) b) { return a != b; }                                                  \
+    static inline T(mask) V(lt_##type)(T(type) a, T(type) b) { return a < b; }                                                   \
+    static inline T(mask) V(le_##type)(T(type) a, T(type) b) { return a <= b; }                                                  \
+    static inline T(type) V(select_##type)(T(mask) m, T(type) a, T(type) b) { return m ? a : b; }                                \
+    static inline T(type) V(load_##type)(const element *from, int lanes) { return (void)lanes, *from; }                          \
+    static inline T(type) V(load_where_##type)(const element *from, T(mask) m) { return m ? *from : (element)0; }                \
+    static inline void V(store_##type)(element * to, T(type) v, int lanes) { (void)lanes, *to = v; }                             \
+    static inline void V(store_where_##type)(element * to, T(type) v, T(mask) m)                                                 \
+    {                                                                                                                            \
+        if (m)                                                                                                                   \
+            *to = v;                                                                                                             \
     }
 MGPU_ONE(f32, float)
 MGPU_ONE(i32, int32_t)
@@ -31,8 +31,8 @@ MGPU_ONE(i64, int64_t)
 static inline T(i32) V(count_i32)(int64_t from, int64_t step) { return (void)step, (int32_t)from; }
 static inline T(mask) V(all_mask)(bool a) { return a; }
 static inline T(mask) V(first)(int lanes) { return lanes > 0; }
-static inline T(mask) V(not)(T(mask) a) { return !a; }
-static inline T(mask) V(and)(T(mask) a, T(mask) b) { return a & b; }
+static inline T(mask) V(not )(T(mask) a) { return !a; }
+static inline T(mask) V (and)(T(mask) a, T(mask) b) { return a & b; }
 static inline T(mask) V(or)(T(mask) a, T(mask) b) { return a | b; }
 static inline T(mask) V(eq_mask)(T(mask) a, T(mask) b) { return a == b; }
 static inline bool V(lane)(T(mask) a, int lane) { return (void)lane, a; }
@@ -44,7 +44,7 @@ static inline T(f32) V(sqrt_f32)(T(f32) a) { return sqrtf(a); }
 static inline T(f64) V(fma_f64)(T(f64) a, T(f64) b, T(f64) c) { return mgpu_fma_double(a, b, c); }
 static inline T(f64) V(sqrt_f64)(T(f64) a) { return sqrt(a); }
 #endif
-#define MGPU_CONVERT(to, from) \
+#define MGPU_CONVERT(to, from)                                                                                                   \
     static inline T(to) V(to##_of_##from)(T(from) v) { return (T(to))v; }
 MGPU_CONVERT(f32, i32)
 MGPU_CONVERT(f32, u32)
@@ -77,28 +77,25 @@ static inline T(i32) V(widen_bytes_2)(T(bytes_2) v) { return v; }
 static inline T(i32) V(widen_signed_2)(T(bytes_2) v) { return (int16_t)v; }
 static inline T(bytes_1) V(bytes_1_of)(T(i32) v) { return (T(bytes_1))v; }
 static inline T(bytes_2) V(bytes_2_of)(T(i32) v) { return (T(bytes_2))v; }
-#define MGPU_BY_LANE(name) \
+#define MGPU_BY_LANE(name)                                                                                                       \
     static inline T(f64) V(name##_f64)(T(f64) a) { return mgpu_##name##_double(a); }
-#define MGPU_BY_LANE_OF_2(name) \
+#define MGPU_BY_LANE_OF_2(name)                                                                                                  \
     static inline T(f64) V(name##_f64)(T(f64) a, T(f64) b) { return mgpu_##name##_double(a, b); }
-#define MGPU_GATHER(type, element, value)                                                                                  \
-    static inline T(value) V(stride_##type)(const element *from, int64_t step, int lanes)                             \
-    {                                                                                                                      \
-        return (void)step, V(load_##type)(from, lanes);                                                               \
-    }                                                                                                                      \
-    static inline T(value) V(gather_##type)(const element *from, T(i32) at, T(mask) m)                                \
-    {                                                                                                                      \
-        return V(load_where_##type)(from + (m ? at : 0), m);                                                          \
+#define MGPU_GATHER(type, element, value)                                                                                        \
+    static inline T(value) V(stride_##type)(const element *from, int64_t step, int lanes)                                        \
+    {                                                                                                                            \
+        return (void)step, V(load_##type)(from, lanes);                                                                          \
+    }                                                                                                                            \
+    static inline T(value) V(gather_##type)(const element *from, T(i32) at, T(mask) m)                                           \
+    {                                                                                                                            \
+        return V(load_where_##type)(from + (m ? at : 0), m);                                                                     \
     }
 #define MGPU_GATHER_REGISTER(type, element, by) MGPU_GATHER(type, element, type)
-#define MGPU_SCATTER(type, element, value)                                                                                 \
-    static inline void V(stride_store_##type)(element *to, int64_t step, T(value) v, int lanes)                       \
-    {                                                                                                                      \
-        (void)step, V(store_##type)(to, v, lanes);                                                                    \
-    }                                                                                                                      \
-    static inline void V(scatter_##type)(element *to, T(i32) at, T(value) v, int lanes)                               \
-    {                                                                                                                      \
-        V(store_##type)(to + at, v, lanes);                                                                           \
-    }
-#define MGPU_TREE(name, type, element, combined, scalar) \
+#define MGPU_SCATTER(type, element, value)                                                                                       \
+    static inline void V(stride_store_##type)(element * to, int64_t step, T(value) v, int lanes)                                 \
+    {                                                                                                                            \
+        (void)step, V(store_##type)(to, v, lanes);                                                                               \
+    }                                                                                                                            \
+    static inline void V(scatter_##type)(element * to, T(i32) at, T(value) v, int lanes) { V(store_##type)(to + at, v, lanes); }
+#define MGPU_TREE(name, type, element, combined, scalar)                                                                         \
     static inline element V(name##_##type)(T(type) v) { return v; }

@@ -4,10 +4,12 @@
 #ifndef MGPU_WRAPPED_H
 #define MGPU_WRAPPED_H
 
+/* clang-format off */
 #define MGPU_WRAPPED(name)                                                                                                     \
     name(malloc) name(calloc) name(realloc) name(aligned_alloc) name(posix_memalign) name(vasprintf) name(realpath) name(free) \
     name(mmap) name(munmap) name(open) name(openat) name(memfd_create) name(dup) name(close)                                   \
     name(fopen) name(fdopen) name(open_memstream) name(fclose) name(opendir) name(fdopendir) name(closedir)                    \
     name(gzopen) name(gzdopen) name(gzclose)                                                                                   \
     name(pthread_create) name(pthread_join)
+/* clang-format on */
 #endif

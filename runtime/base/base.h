@@ -23,16 +23,16 @@ void mgpu_complain(char **complaint, const char *pattern, ...) MGPU_PRINTF(2, 3)
  * error, NULL: _exit. */
 void mgpu_speak_as(const char *speaker, bool speaks, void (*leave)(int status));
 _Noreturn void mgpu_die(const char *pattern, ...) MGPU_PRINTF(1, 2); /* "PROGRAM: internal error: ...", status 3 */
-void mgpu_say(const char *pattern, ...) MGPU_PRINTF(1, 2); /* a line on stderr */
-void mgpu_print(const char *pattern, ...) MGPU_PRINTF(1, 2); /* on stdout; nothing in libraries */
-void mgpu_say_once(const char *pattern, ...) MGPU_PRINTF(1, 2); /* only the first time; one thread only */
-char *mgpu_plain(const char *text);                        /* mgpu_plain_text without lines; the caller frees */
-void mgpu_print_plain(const char *text);                   /* likewise, to stdout */
+void mgpu_say(const char *pattern, ...) MGPU_PRINTF(1, 2);           /* a line on stderr */
+void mgpu_print(const char *pattern, ...) MGPU_PRINTF(1, 2);         /* on stdout; nothing in libraries */
+void mgpu_say_once(const char *pattern, ...) MGPU_PRINTF(1, 2);      /* only the first time; one thread only */
+char *mgpu_plain(const char *text);                                  /* mgpu_plain_text without lines; the caller frees */
+void mgpu_print_plain(const char *text);                             /* likewise, to stdout */
 #define MGPU_OUR_MISTAKE "\nThis is a mistake in mgpuc; please report it with the model."
 _Noreturn void mgpu_no_memory(size_t bytes);
-void mgpu_end_output(void);                          /* flushes stdout; fails with status 3 if something was lost */
-int mgpu_finish_file(FILE *, bool sync);            /* closes it; returns 0, or errno of the first failure */
-void *mgpu_allocate(size_t count, size_t bytes);    /* zeroed; fails with status 3 */
+void mgpu_end_output(void);                                  /* flushes stdout; fails with status 3 if something was lost */
+int mgpu_finish_file(FILE *, bool sync);                     /* closes it; returns 0, or errno of the first failure */
+void *mgpu_allocate(size_t count, size_t bytes);             /* zeroed; fails with status 3 */
 void *mgpu_allocate_aligned(size_t alignment, size_t bytes); /* likewise */
 void *mgpu_resize(void *old, size_t bytes);
 /* Appends to a list, which grows at powers of two: `count` implies its room. */
@@ -40,25 +40,25 @@ void *mgpu_resize(void *old, size_t bytes);
     (((count) & ((count)-1)) == 0 ? (void)((list) = mgpu_resize((list), (size_t)((count) ? 2 * (count) : 1) * sizeof *(list)))   \
                                   : (void)0,                                                                                     \
      (list)[(count)++] = __VA_ARGS__)
-FILE *mgpu_begin_text(char **text, size_t *length);  /* a stream that writes to *text, which the caller frees */
+FILE *mgpu_begin_text(char **text, size_t *length); /* a stream that writes to *text, which the caller frees */
 void mgpu_end_text(FILE *);
 __attribute__((format(printf, 1, 2))) void mgpu_warn_of_this(const char *pattern, ...); /* of any process, with its prefix */
-void mgpu_start_thread(pthread_t *, void *(*run)(void *), void *argument); /* fails with status 3 */
-char *mgpu_format(const char *pattern, ...) MGPU_PRINTF(1, 2); /* the caller frees */
+void mgpu_start_thread(pthread_t *, void *(*run)(void *), void *argument);              /* fails with status 3 */
+char *mgpu_format(const char *pattern, ...) MGPU_PRINTF(1, 2);                          /* the caller frees */
 char *mgpu_vformat(const char *pattern, va_list) MGPU_PRINTF(1, 0);
 const char *mgpu_grouped(int64_t n, char text[32]); /* 12,345 */
 const char *mgpu_kernel_name(const mgpu_program *, int kernel);
 /* Writes "; did you mean 'lr'?" to `text`, or "". */
 const char *mgpu_did_you_mean(const char *word, const char *const *names, int count, char text[128]);
 char *mgpu_join_names(const char *const *names, int count); /* "lr, decay"; the caller frees */
-int mgpu_compare_doubles(const void *, const void *); /* for qsort */
+int mgpu_compare_doubles(const void *, const void *);       /* for qsort */
 bool mgpu_ends_with(const char *text, const char *end);
 double mgpu_seconds(void);                          /* monotonic clock */
 double mgpu_seconds_since_start(double main_began); /* since the start of this process */
 
 /* ---- dtype.c */
 int64_t mgpu_dtype_bytes(uint8_t dtype);
-const char *mgpu_dtype_name(uint8_t dtype);         /* "f32" */
+const char *mgpu_dtype_name(uint8_t dtype); /* "f32" */
 bool mgpu_dtype_is_float(uint8_t dtype);
 double mgpu_to_double(const void *data, uint8_t dtype, int64_t index);
 void mgpu_from_double(void *data, uint8_t dtype, int64_t index, double value);
@@ -70,7 +70,7 @@ int64_t mgpu_tensor_bytes(const mgpu_tensor *);
 const char *mgpu_shape_text(int rank, const int64_t *extent, char text[200]); /* "[28, 28]" */
 
 /* ---- counter.c: a number that only increases; threads wait until it is large enough: they spin shortly, then sleep */
-enum { MGPU_WAITING_KINDS = 6 };        /* so that a counter fills one cache line */
+enum { MGPU_WAITING_KINDS = 6 }; /* so that a counter fills one cache line */
 typedef struct Counter {
     _Alignas(64) _Atomic int64_t value; /* at least 0 */
     _Atomic int64_t wanted[MGPU_WAITING_KINDS];
@@ -92,7 +92,10 @@ typedef struct CrashGuard CrashGuard;
 CrashGuard *mgpu_guard_begin(void (*say)(void *context, int signal), void *context);
 void mgpu_guard_end(CrashGuard *);
 /* A text that is truncated when it is full. The functions may be called by signal handlers. */
-typedef struct SafeText { char *text; size_t capacity, length; } SafeText;
+typedef struct SafeText {
+    char *text;
+    size_t capacity, length;
+} SafeText;
 void mgpu_add_text(SafeText *, const char *);
 void mgpu_add_number(SafeText *, int64_t);
 /* Prints PROGRAM, kind, where, what, the signal's name and `after`, and ends the program with status 3. */
@@ -103,10 +106,10 @@ typedef enum JsonKind { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_TEXT
 typedef struct Json Json;
 struct Json {
     JsonKind kind;
-    const char *key;          /* of a member of an object */
-    const char *text;         /* TEXT: the characters; NUMBER: as written */
+    const char *key;  /* of a member of an object */
+    const char *text; /* TEXT: the characters; NUMBER: as written */
     double number;
-    Json *first, *next;       /* LIST, OBJECT: members in order */
+    Json *first, *next; /* LIST, OBJECT: members in order */
 };
 /* Returns NULL and sets *error if the text is not JSON. The result is one block, freed by free(). */
 Json *mgpu_json_read(const char *text, size_t length, const char **error);
@@ -115,6 +118,6 @@ double mgpu_json_number(const Json *object, const char *key);      /* NAN if the
 const char *mgpu_json_text(const Json *object, const char *key);   /* "" if there is no such text */
 bool mgpu_json_whole(const Json *, int64_t *value);                /* returns true if it is an exact integer */
 void mgpu_json_write_text(FILE *, const char *text);               /* quoted; bytes that are not UTF-8 become U+FFFD */
-void mgpu_json_write_bytes(FILE *, const char *text); /* ... become \\udc80 .. \\udcff, which are read as these bytes */
-void mgpu_json_write_number(FILE *, double, int digits);           /* null if it is not finite */
+void mgpu_json_write_bytes(FILE *, const char *text);    /* ... become \\udc80 .. \\udcff, which are read as these bytes */
+void mgpu_json_write_number(FILE *, double, int digits); /* null if it is not finite */
 #endif

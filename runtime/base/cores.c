@@ -54,8 +54,8 @@ static double limit_of(const char *root, const char *path, bool second_version)
     if (length < 0 || length >= (int)sizeof folder)
         length = snprintf(folder, sizeof folder, "%s", root);
     for (;;) {
-        double limit = second_version ? read_pair(folder, "cpu.max", NULL)
-                                      : read_pair(folder, "cpu.cfs_quota_us", "cpu.cfs_period_us");
+        double limit =
+            second_version ? read_pair(folder, "cpu.max", NULL) : read_pair(folder, "cpu.cfs_quota_us", "cpu.cfs_period_us");
         least = limit < least ? limit : least;
         char *slash = strrchr(folder, '/');
         if (length <= (int)strlen(root) || !slash || slash < folder + strlen(root))

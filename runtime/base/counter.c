@@ -58,10 +58,7 @@ void mgpu_counter_set(Counter *c, int64_t value)
     }
 }
 
-void mgpu_counter_wait(Counter *c, int64_t at_least)
-{
-    mgpu_counter_wait_spinning(c, at_least, SPINS);
-}
+void mgpu_counter_wait(Counter *c, int64_t at_least) { mgpu_counter_wait_spinning(c, at_least, SPINS); }
 
 bool mgpu_counter_spin(const Counter *c, int64_t at_least, int spins)
 {

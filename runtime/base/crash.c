@@ -12,8 +12,13 @@
 
 enum { STACK_BYTES = 1 << 16 }; /* size and alignment */
 static const uint64_t MAGIC = 0x6d67707563726173u;
-static const struct { int number; const char *name; } SIGNALS[] = {
-    {SIGSEGV, "Segmentation fault"}, {SIGBUS, "Bus error"}, {SIGFPE, "Floating point exception"}, {SIGILL, "Illegal instruction"}};
+static const struct {
+    int number;
+    const char *name;
+} SIGNALS[] = {{SIGSEGV, "Segmentation fault"},
+               {SIGBUS, "Bus error"},
+               {SIGFPE, "Floating point exception"},
+               {SIGILL, "Illegal instruction"}};
 
 struct CrashGuard {
     uint64_t magic;

@@ -5,7 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct DtypeInfo { int8_t bytes; bool is_float; double low, high; } DtypeInfo;
+typedef struct DtypeInfo {
+    int8_t bytes;
+    bool is_float;
+    double low, high;
+} DtypeInfo;
 const char *const mgpu_dtype_names[] = {"bool", "u8", "i8", "u16", "i16", "u32", "i32", "i64", "f16", "bf16", "f32", "f64"};
 static const DtypeInfo INFO[] = {
     [MGPU_BOOL] = {1, false, 0, 1},
@@ -22,20 +26,11 @@ static const DtypeInfo INFO[] = {
     [MGPU_F64] = {8, true, 0, 0},
 };
 
-int64_t mgpu_dtype_bytes(uint8_t dtype)
-{
-    return INFO[dtype].bytes;
-}
+int64_t mgpu_dtype_bytes(uint8_t dtype) { return INFO[dtype].bytes; }
 
-const char *mgpu_dtype_name(uint8_t dtype)
-{
-    return mgpu_dtype_names[dtype];
-}
+const char *mgpu_dtype_name(uint8_t dtype) { return mgpu_dtype_names[dtype]; }
 
-bool mgpu_dtype_is_float(uint8_t dtype)
-{
-    return INFO[dtype].is_float;
-}
+bool mgpu_dtype_is_float(uint8_t dtype) { return INFO[dtype].is_float; }
 
 static double from_half(uint16_t h)
 {
@@ -58,8 +53,8 @@ static uint16_t to_half(double v)
     int exponent;
     frexp(a, &exponent); /* a = f 2^exponent, f in [1/2, 1) */
     if (a == 0 || exponent < -13)
-        return (uint16_t)(sign | (int)nearbyint(ldexp(a, 24))); /* subnormal; 1024 is the smallest normal number */
-    double rounded = nearbyint(ldexp(a, 11 - exponent));          /* 1024 .. 2048 */
+        return (uint16_t)(sign | (int)nearbyint(ldexp(a, 24)));        /* subnormal; 1024 is the smallest normal number */
+    double rounded = nearbyint(ldexp(a, 11 - exponent));               /* 1024 .. 2048 */
     return (uint16_t)(sign | ((exponent + 13) * 1024 + (int)rounded)); /* a carry goes into the exponent */
 }
 
@@ -170,10 +165,7 @@ int64_t mgpu_elements(const mgpu_tensor *t)
     return n;
 }
 
-int64_t mgpu_tensor_bytes(const mgpu_tensor *t)
-{
-    return mgpu_elements(t) * mgpu_dtype_bytes(t->dtype);
-}
+int64_t mgpu_tensor_bytes(const mgpu_tensor *t) { return mgpu_elements(t) * mgpu_dtype_bytes(t->dtype); }
 
 const char *mgpu_shape_text(int rank, const int64_t *extent, char text[200])
 {

@@ -8,15 +8,9 @@
 
 enum { OTHERS_WRITE = S_IWGRP | S_IWOTH };
 
-static bool is_of_user(const struct stat *s)
-{
-    return s->st_uid == geteuid() || s->st_uid == 0;
-}
+static bool is_of_user(const struct stat *s) { return s->st_uid == geteuid() || s->st_uid == 0; }
 
-bool mgpu_is_trusted(const struct stat *s)
-{
-    return is_of_user(s) && !(s->st_mode & OTHERS_WRITE);
-}
+bool mgpu_is_trusted(const struct stat *s) { return is_of_user(s) && !(s->st_mode & OTHERS_WRITE); }
 
 /* Checks a containing folder. In one like /tmp (1777), others cannot rename files that are not theirs. This user's own group may
  * write, because with a umask of 002, usual where each user has a group, all new folders are writable by the group. */

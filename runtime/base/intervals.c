@@ -14,10 +14,14 @@
 static const double ROUNDING = 1e-9;
 
 /* ---- quantities */
-static const struct { const char *text; uint8_t unit; double factor; } UNITS[] = {
-    {"steps", MGPU_UNIT_STEPS, 1}, {"step", MGPU_UNIT_STEPS, 1}, {"epochs", MGPU_UNIT_EPOCHS, 1}, {"epoch", MGPU_UNIT_EPOCHS, 1},
-    {"samples", MGPU_UNIT_SAMPLES, 1}, {"sample", MGPU_UNIT_SAMPLES, 1},
-    {"s", MGPU_UNIT_SECONDS, 1}, {"min", MGPU_UNIT_SECONDS, 60}, {"h", MGPU_UNIT_SECONDS, 3600},
+static const struct {
+    const char *text;
+    uint8_t unit;
+    double factor;
+} UNITS[] = {
+    {"steps", MGPU_UNIT_STEPS, 1},  {"step", MGPU_UNIT_STEPS, 1},      {"epochs", MGPU_UNIT_EPOCHS, 1},
+    {"epoch", MGPU_UNIT_EPOCHS, 1}, {"samples", MGPU_UNIT_SAMPLES, 1}, {"sample", MGPU_UNIT_SAMPLES, 1},
+    {"s", MGPU_UNIT_SECONDS, 1},    {"min", MGPU_UNIT_SECONDS, 60},    {"h", MGPU_UNIT_SECONDS, 3600},
 };
 
 mgpu_quantity mgpu_read_quantity(const char *name, const char *text, bool validations)
@@ -34,16 +38,21 @@ mgpu_quantity mgpu_read_quantity(const char *name, const char *text, bool valida
         if (strcmp(end, UNITS[i].text) == 0 && !(validations && UNITS[i].unit == MGPU_UNIT_SECONDS))
             return (mgpu_quantity){amount * UNITS[i].factor, UNITS[i].unit};
     if (validations)
-        mgpu_fail(MGPU_BAD_USAGE, "--set %s=%s: a number of validations was expected, or a quantity such as 5epochs or "
-                                  "2000steps, or none", name, text);
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "--set %s=%s: a number of validations was expected, or a quantity such as 5epochs or "
+                  "2000steps, or none",
+                  name, text);
     mgpu_fail(MGPU_BAD_USAGE, "--set %s=%s: a quantity was expected, such as 1epoch, 500steps, 10000samples or 30min, or none",
               name, text);
 }
 
 const char *mgpu_quantity_text(mgpu_quantity q, char text[48])
 {
-    static const char *const NAMES[] = {[MGPU_UNIT_STEPS] = "step", [MGPU_UNIT_EPOCHS] = "epoch", [MGPU_UNIT_SAMPLES] = "sample",
-                                        [MGPU_UNIT_SECONDS] = "s", [MGPU_UNIT_TIMES] = "validation"};
+    static const char *const NAMES[] = {[MGPU_UNIT_STEPS] = "step",
+                                        [MGPU_UNIT_EPOCHS] = "epoch",
+                                        [MGPU_UNIT_SAMPLES] = "sample",
+                                        [MGPU_UNIT_SECONDS] = "s",
+                                        [MGPU_UNIT_TIMES] = "validation"};
     if (q.unit == MGPU_UNIT_NONE || q.unit == MGPU_UNIT_NEVER)
         return "none";
     bool seconds = q.unit == MGPU_UNIT_SECONDS;

@@ -16,7 +16,8 @@ enum { DEEPEST = 64 };
 typedef struct JsonReader {
     const char *begin, *at, *end;
     const char *error;
-    Json *nodes; size_t node_count;
+    Json *nodes;
+    size_t node_count;
     char *characters;
     int depth;
 } JsonReader;
@@ -50,7 +51,10 @@ static bool read_hex(JsonReader *r, unsigned *code)
     *code = 0;
     for (int i = 0; i < 4; i++, r->at++) {
         char c = r->at < r->end ? *r->at : ' ';
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
         if (digit < 0)
             return fail(r, "a bad \\u escape");
         *code = *code * 16 + (unsigned)digit;
@@ -58,10 +62,7 @@ static bool read_hex(JsonReader *r, unsigned *code)
     return true;
 }
 
-static void put(JsonReader *r, unsigned c)
-{
-    *r->characters++ = (char)c;
-}
+static void put(JsonReader *r, unsigned c) { *r->characters++ = (char)c; }
 
 static void put_utf8(JsonReader *r, unsigned c)
 {
@@ -205,7 +206,10 @@ static bool read_members(JsonReader *r, Json *value, char close)
 
 static bool read_word(JsonReader *r, Json *value)
 {
-    static const struct { const char *word; JsonKind kind; } WORDS[] = {{"null", JSON_NULL}, {"false", JSON_FALSE}, {"true", JSON_TRUE}};
+    static const struct {
+        const char *word;
+        JsonKind kind;
+    } WORDS[] = {{"null", JSON_NULL}, {"false", JSON_FALSE}, {"true", JSON_TRUE}};
     for (int i = 0; i < MGPU_COUNT(WORDS); i++) {
         size_t length = strlen(WORDS[i].word);
         if ((size_t)(r->end - r->at) >= length && memcmp(r->at, WORDS[i].word, length) == 0) {
@@ -318,15 +322,9 @@ static void write_text(FILE *f, const char *text, bool keep)
     fputc('"', f);
 }
 
-void mgpu_json_write_text(FILE *f, const char *text)
-{
-    write_text(f, text, false);
-}
+void mgpu_json_write_text(FILE *f, const char *text) { write_text(f, text, false); }
 
-void mgpu_json_write_bytes(FILE *f, const char *text)
-{
-    write_text(f, text, true);
-}
+void mgpu_json_write_bytes(FILE *f, const char *text) { write_text(f, text, true); }
 
 void mgpu_json_write_number(FILE *f, double v, int digits)
 {

@@ -46,10 +46,7 @@ void mgpu_onnx_bytes(FILE *f, int field, const void *bytes, size_t length)
     fwrite(bytes, 1, length, f);
 }
 
-void mgpu_onnx_text(FILE *f, int field, const char *text)
-{
-    mgpu_onnx_bytes(f, field, text, strlen(text));
-}
+void mgpu_onnx_text(FILE *f, int field, const char *text) { mgpu_onnx_bytes(f, field, text, strlen(text)); }
 
 static size_t varint_bytes(uint64_t v)
 {
@@ -59,10 +56,7 @@ static size_t varint_bytes(uint64_t v)
     return n;
 }
 
-size_t mgpu_onnx_head_bytes(int field, uint64_t length)
-{
-    return varint_bytes((uint64_t)field << 3) + varint_bytes(length);
-}
+size_t mgpu_onnx_head_bytes(int field, uint64_t length) { return varint_bytes((uint64_t)field << 3) + varint_bytes(length); }
 
 void mgpu_onnx_tensor(FILE *f, const char *name, uint8_t dtype, int rank, const int64_t *extents, uint64_t bytes)
 {
@@ -73,10 +67,7 @@ void mgpu_onnx_tensor(FILE *f, const char *name, uint8_t dtype, int rank, const 
     mgpu_onnx_head(f, 9, bytes);
 }
 
-void mgpu_onnx_begin(OnnxMessage *m)
-{
-    m->f = mgpu_begin_text(&m->data, &m->length);
-}
+void mgpu_onnx_begin(OnnxMessage *m) { m->f = mgpu_begin_text(&m->data, &m->length); }
 
 void mgpu_onnx_end(OnnxMessage *m, FILE *f, int field)
 {

@@ -76,10 +76,7 @@ static int slot_of(const mgpu_names *n, const char *name)
     return (int)slot;
 }
 
-int mgpu_name_number(const mgpu_names *n, const char *name)
-{
-    return n->slot_count ? n->slots[slot_of(n, name)] - 1 : -1;
-}
+int mgpu_name_number(const mgpu_names *n, const char *name) { return n->slot_count ? n->slots[slot_of(n, name)] - 1 : -1; }
 
 bool mgpu_enter_name(mgpu_reader *r, mgpu_names *n, const char *name)
 {
@@ -97,15 +94,9 @@ bool mgpu_enter_name(mgpu_reader *r, mgpu_names *n, const char *name)
 }
 
 /* ---- characters */
-bool mgpu_is_bare(char c)
-{
-    return isalnum((unsigned char)c) || (c && strchr("._-/", c));
-}
+bool mgpu_is_bare(char c) { return isalnum((unsigned char)c) || (c && strchr("._-/", c)); }
 
-int mgpu_hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+int mgpu_hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
 void mgpu_skip_blanks(mgpu_reader *r)
 {
@@ -240,14 +231,8 @@ int64_t mgpu_read_integer(mgpu_reader *r, const char *what, int64_t least, int64
     return n;
 }
 
-int mgpu_read_int(mgpu_reader *r, const char *what)
-{
-    return (int)mgpu_read_integer(r, what, 0, INT32_MAX);
-}
-int64_t mgpu_read_bytes(mgpu_reader *r, const char *what)
-{
-    return mgpu_read_integer(r, what, 0, (int64_t)1 << 62);
-}
+int mgpu_read_int(mgpu_reader *r, const char *what) { return (int)mgpu_read_integer(r, what, 0, INT32_MAX); }
+int64_t mgpu_read_bytes(mgpu_reader *r, const char *what) { return mgpu_read_integer(r, what, 0, (int64_t)1 << 62); }
 
 double mgpu_read_number(mgpu_reader *r, const char *what)
 {
@@ -296,10 +281,7 @@ int mgpu_read_choice(mgpu_reader *r, const char *what, const char *const *names,
     mgpu_wrong(&start, "'%s' is not %s%s", word, what, mgpu_did_you_mean(word, names, count, near));
 }
 
-int mgpu_read_type(mgpu_reader *r)
-{
-    return mgpu_read_choice(r, "a type of elements", mgpu_dtype_names, MGPU_DTYPES);
-}
+int mgpu_read_type(mgpu_reader *r) { return mgpu_read_choice(r, "a type of elements", mgpu_dtype_names, MGPU_DTYPES); }
 
 /* ---- fields */
 int mgpu_small_member(const mgpu_field *f, const void *base)
@@ -318,18 +300,11 @@ static void set_small(const mgpu_field *f, void *base, int value)
 void mgpu_set_usual(const mgpu_field *f, void *base)
 {
     switch (f->kind) {
-    case MGPU_FIELD_WHOLE:
-        MGPU_MEMBER(int64_t, base, f->at) = f->usual;
-        break;
+    case MGPU_FIELD_WHOLE: MGPU_MEMBER(int64_t, base, f->at) = f->usual; break;
     case MGPU_FIELD_INT:
-    case MGPU_FIELD_TYPE:
-        set_small(f, base, (int)f->usual);
-        break;
-    case MGPU_FIELD_CHOICE:
-        set_small(f, base, f->usual > 0 ? (int)f->usual : 0);
-        break;
-    default:
-        break;
+    case MGPU_FIELD_TYPE: set_small(f, base, (int)f->usual); break;
+    case MGPU_FIELD_CHOICE: set_small(f, base, f->usual > 0 ? (int)f->usual : 0); break;
+    default: break;
     }
 }
 
@@ -345,53 +320,25 @@ void mgpu_read_field(mgpu_reader *r, const mgpu_field *f, void *base)
 {
     const char *what = f->what;
     switch (f->kind) {
-    case MGPU_FIELD_WHOLE:
-        MGPU_MEMBER(int64_t, base, f->at) = mgpu_read_integer(r, what, f->least, INT64_MAX);
-        break;
-    case MGPU_FIELD_INT:
-        set_small(f, base, (int)mgpu_read_integer(r, what, f->least, INT32_MAX));
-        break;
-    case MGPU_FIELD_NUMBER:
-        MGPU_MEMBER(double, base, f->at) = mgpu_read_number(r, what);
-        break;
-    case MGPU_FIELD_TIME:
-        MGPU_MEMBER(double, base, f->at) = read_positive(r, what);
-        break;
+    case MGPU_FIELD_WHOLE: MGPU_MEMBER(int64_t, base, f->at) = mgpu_read_integer(r, what, f->least, INT64_MAX); break;
+    case MGPU_FIELD_INT: set_small(f, base, (int)mgpu_read_integer(r, what, f->least, INT32_MAX)); break;
+    case MGPU_FIELD_NUMBER: MGPU_MEMBER(double, base, f->at) = mgpu_read_number(r, what); break;
+    case MGPU_FIELD_TIME: MGPU_MEMBER(double, base, f->at) = read_positive(r, what); break;
     case MGPU_FIELD_TIMES:
         for (int i = 0; i < f->name_count; i++)
             MGPU_MEMBER(double, base, f->at + (size_t)i * sizeof(double)) = read_positive(r, what);
         break;
-    case MGPU_FIELD_SHARE:
-        MGPU_MEMBER(double, base, f->at) = mgpu_read_number(r, what);
-        break;
-    case MGPU_FIELD_AMOUNT:
-        MGPU_MEMBER(double, base, f->at) = (double)mgpu_read_bytes(r, what);
-        break;
-    case MGPU_FIELD_FLAG:
-        MGPU_MEMBER(bool, base, f->at) = true;
-        break;
+    case MGPU_FIELD_SHARE: MGPU_MEMBER(double, base, f->at) = mgpu_read_number(r, what); break;
+    case MGPU_FIELD_AMOUNT: MGPU_MEMBER(double, base, f->at) = (double)mgpu_read_bytes(r, what); break;
+    case MGPU_FIELD_FLAG: MGPU_MEMBER(bool, base, f->at) = true; break;
     case MGPU_FIELD_NAME:
-    case MGPU_FIELD_TEXT:
-        MGPU_MEMBER(const char *, base, f->at) = mgpu_read_name(r, what);
-        break;
-    case MGPU_FIELD_NAMES:
-        MGPU_MEMBER(const char **, base, f->at) = read_names(r, what, &MGPU_MEMBER(int, base, f->more));
-        break;
-    case MGPU_FIELD_TYPE:
-        set_small(f, base, mgpu_read_type(r));
-        break;
-    case MGPU_FIELD_TYPE_OR_NONE:
-        set_small(f, base, 1 + mgpu_read_type(r));
-        break;
-    case MGPU_FIELD_CHOICE:
-        set_small(f, base, mgpu_read_choice(r, what, f->names, f->name_count));
-        break;
-    case MGPU_FIELD_DIGEST:
-        MGPU_MEMBER(uint32_t, base, f->at) = mgpu_read_digest(r);
-        break;
-    default:
-        r->special(r, f, base);
-        break;
+    case MGPU_FIELD_TEXT: MGPU_MEMBER(const char *, base, f->at) = mgpu_read_name(r, what); break;
+    case MGPU_FIELD_NAMES: MGPU_MEMBER(const char **, base, f->at) = read_names(r, what, &MGPU_MEMBER(int, base, f->more)); break;
+    case MGPU_FIELD_TYPE: set_small(f, base, mgpu_read_type(r)); break;
+    case MGPU_FIELD_TYPE_OR_NONE: set_small(f, base, 1 + mgpu_read_type(r)); break;
+    case MGPU_FIELD_CHOICE: set_small(f, base, mgpu_read_choice(r, what, f->names, f->name_count)); break;
+    case MGPU_FIELD_DIGEST: MGPU_MEMBER(uint32_t, base, f->at) = mgpu_read_digest(r); break;
+    default: r->special(r, f, base); break;
     }
 }
 

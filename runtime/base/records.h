@@ -62,11 +62,11 @@ typedef struct mgpu_reader mgpu_reader;
 struct mgpu_reader {
     const char *at, *line_start;
     int line;
-    bool plain;   /* escape characters in names that terminals act on, as \x1b */
-    char comment; /* the character that begins a comment after a record */
-    void (*wrong)(const mgpu_reader *, const char *message);        /* reports an error at this position; does not return */
-    void *(*allocate)(void *memory, size_t bytes);                  /* returns zeroed memory */
-    void *memory;                                                   /* for `allocate`, and for `wrong` */
+    bool plain;                                              /* escape characters in names that terminals act on, as \x1b */
+    char comment;                                            /* the character that begins a comment after a record */
+    void (*wrong)(const mgpu_reader *, const char *message); /* reports an error at this position; does not return */
+    void *(*allocate)(void *memory, size_t bytes);           /* returns zeroed memory */
+    void *memory;                                            /* for `allocate`, and for `wrong` */
     void (*special)(mgpu_reader *, const mgpu_field *, void *base); /* reads kinds from MGPU_FIELD_KINDS on, with their word */
     void *context;                                                  /* for `special` */
 };
@@ -113,9 +113,9 @@ typedef struct mgpu_writer {
 mgpu_writer mgpu_file_writer(FILE *);
 void mgpu_write(mgpu_writer *, const char *pattern, ...) MGPU_PRINTF(2, 3);
 void mgpu_write_quoted(const char *, mgpu_writer *); /* in quotes; escapes \" \\ \xHH, the last for what terminals act on */
-void mgpu_write_name(const char *, mgpu_writer *);              /* without quotes if possible */
-void mgpu_write_number(double, mgpu_writer *);                  /* the shortest text that is read as the same number */
-bool mgpu_field_is_usual(const mgpu_field *, const void *base); /* false for a field without a word */
+void mgpu_write_name(const char *, mgpu_writer *);   /* without quotes if possible */
+void mgpu_write_number(double, mgpu_writer *);       /* the shortest text that is read as the same number */
+bool mgpu_field_is_usual(const mgpu_field *, const void *base);             /* false for a field without a word */
 void mgpu_write_value(const mgpu_field *, const void *base, mgpu_writer *); /* after its word: " 12" */
 /* Writes " word value" for each field. `special` writes a kind from MGPU_FIELD_KINDS on, with its word. */
 typedef void mgpu_write_special(const mgpu_field *, const void *base, const void *context, mgpu_writer *);

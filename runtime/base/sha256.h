@@ -7,12 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct Digest { uint8_t bytes[32]; } Digest;
+typedef struct Digest {
+    uint8_t bytes[32];
+} Digest;
 typedef struct Sha256 {
     uint32_t state[8];
-    uint64_t length;     /* bytes so far */
-    uint8_t block[64];   /* the last length mod 64 of them */
-    bool x86;            /* uses the CPU's instructions */
+    uint64_t length;   /* bytes so far */
+    uint8_t block[64]; /* the last length mod 64 of them */
+    bool x86;          /* uses the CPU's instructions */
 } Sha256;
 
 Sha256 mgpu_sha256_begin(void);

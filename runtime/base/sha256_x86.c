@@ -53,13 +53,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) void mgpu_sha256_mix_x86(uint32_t *s
 }
 
 #else
-bool mgpu_sha256_has_x86(void)
-{
-    return false;
-}
+bool mgpu_sha256_has_x86(void) { return false; }
 
-void mgpu_sha256_mix_x86(uint32_t *state, const uint8_t *blocks, size_t count)
-{
-    (void)state, (void)blocks, (void)count;
-}
+void mgpu_sha256_mix_x86(uint32_t *state, const uint8_t *blocks, size_t count) { (void)state, (void)blocks, (void)count; }
 #endif

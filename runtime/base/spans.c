@@ -6,7 +6,9 @@
 
 enum { BLOCK = 2048 };
 
-typedef struct SpanBlock { Span spans[BLOCK]; } SpanBlock;
+typedef struct SpanBlock {
+    Span spans[BLOCK];
+} SpanBlock;
 struct SpanLog {
     SpanBlock **blocks;
     int64_t count;

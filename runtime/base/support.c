@@ -18,7 +18,8 @@ static struct {
     const char *name;
     bool silent;
     void (*leave)(int status);
-    char **messages; int message_count; /* lines of mgpu_say_once */
+    char **messages;
+    int message_count; /* lines of mgpu_say_once */
 } self;
 
 void mgpu_speak_as(const char *speaker, bool speaks, void (*leave)(int status))
@@ -34,7 +35,7 @@ static _Noreturn void end(int status, const char *kind, const char *pattern, va_
     mgpu_context_fail(status == MGPU_MACHINE_FAILED && *after ? "internal error: " : "", pattern, arguments, after);
     if (self.silent && status == MGPU_BAD_USAGE)
         sleep(LONGEST_S); /* all processes have this error: the speaking one reports it and ends all */
-    flockfile(stderr); /* never unlocked: a second thread that fails waits here until the process ends */
+    flockfile(stderr);    /* never unlocked: a second thread that fails waits here until the process ends */
     fflush(stdout);
     char *text = NULL;
     size_t length = 0;
@@ -173,7 +174,8 @@ _Noreturn void mgpu_die(const char *pattern, ...)
 
 _Noreturn void mgpu_no_memory(size_t bytes)
 {
-    mgpu_fail(MGPU_MACHINE_FAILED, "no memory for %zu bytes more; a smaller batch, fewer --devices or fewer --threads need less", bytes);
+    mgpu_fail(MGPU_MACHINE_FAILED, "no memory for %zu bytes more; a smaller batch, fewer --devices or fewer --threads need less",
+              bytes);
 }
 
 void *mgpu_allocate(size_t count, size_t bytes)
@@ -227,7 +229,11 @@ static sigset_t signals_of_others(void)
     return set;
 }
 
-typedef struct Start { Context *context; void *(*run)(void *); void *argument; } Start;
+typedef struct Start {
+    Context *context;
+    void *(*run)(void *);
+    void *argument;
+} Start;
 
 static void *run_started(void *argument)
 {
@@ -251,7 +257,8 @@ void mgpu_start_thread(pthread_t *thread, void *(*run)(void *), void *argument)
     int error = pthread_create(thread, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
-        mgpu_fail(MGPU_MACHINE_FAILED, "no further thread can be started: %s; fewer --threads or --devices need fewer", strerror(error));
+        mgpu_fail(MGPU_MACHINE_FAILED, "no further thread can be started: %s; fewer --threads or --devices need fewer",
+                  strerror(error));
 }
 
 char *mgpu_vformat(const char *pattern, va_list arguments)
@@ -322,10 +329,7 @@ static double read_clock(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-double mgpu_seconds(void)
-{
-    return read_clock(CLOCK_MONOTONIC);
-}
+double mgpu_seconds(void) { return read_clock(CLOCK_MONOTONIC); }
 
 /* Field 22 of /proc/self/stat is the start in clock ticks since boot. It is coarse, but includes loading the program. If it is
  * not plausible (containers with their own clock), the time since main is returned. */

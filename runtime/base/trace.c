@@ -16,17 +16,23 @@ static int thread_of(int device, int track) { return process_of(device) * TRACKS
 
 int mgpu_trace_lane_track(int lane)
 {
-    static const int TRACK[MGPU_LANES] = {[MGPU_COMP] = TRACK_COMP, [MGPU_COPY] = TRACK_COPY, [MGPU_COMM] = TRACK_COMM, [MGPU_SYNC] = TRACK_SYNC, [MGPU_HOST] = TRACK_HOST};
+    static const int TRACK[MGPU_LANES] = {[MGPU_COMP] = TRACK_COMP,
+                                          [MGPU_COPY] = TRACK_COPY,
+                                          [MGPU_COMM] = TRACK_COMM,
+                                          [MGPU_SYNC] = TRACK_SYNC,
+                                          [MGPU_HOST] = TRACK_HOST};
     return TRACK[lane];
 }
 
 static void name_of_track(int device, int track, char name[32])
 {
-    static const char *const LANE[TRACK_LANES] = {"host", "copy", "comp", "comm", "sync"}, *const OWN[] = {"steps", "loop", "saves"};
+    static const char *const LANE[TRACK_LANES] = {"host", "copy", "comp", "comm", "sync"}, *const OWN[] = {"steps", "loop",
+                                                                                                           "saves"};
     if (device >= 0 ? track < TRACK_LANES : track < MGPU_COUNT(OWN))
         snprintf(name, 32, "%s", device >= 0 ? LANE[track] : OWN[track]);
     else
-        snprintf(name, 32, "%s %d", device >= 0 ? "comp worker" : "decoder", track - (device >= 0 ? TRACK_WORKERS : TRACK_DECODERS));
+        snprintf(name, 32, "%s %d", device >= 0 ? "comp worker" : "decoder",
+                 track - (device >= 0 ? TRACK_WORKERS : TRACK_DECODERS));
 }
 
 /* each: devices of a node; 0: one node */
@@ -39,7 +45,8 @@ static void write_process(FILE *f, int device, int each)
         fprintf(f, "\"device %d\"", device);
     else
         fputs("\"program\"", f);
-    fprintf(f, "}},\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%d}}", process_of(device), process_of(device));
+    fprintf(f, "}},\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%d}}", process_of(device),
+            process_of(device));
 }
 
 static void write_member(FILE *f, const char *key, const char *text)
@@ -50,7 +57,8 @@ static void write_member(FILE *f, const char *key, const char *text)
 
 void mgpu_trace_begin(FILE *f, const TraceHead *h)
 {
-    fprintf(f, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"trace\":1,\"made\":\"%s\",\"version\":\"%s\"", h->made, MGPU_VERSION);
+    fprintf(f, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"trace\":1,\"made\":\"%s\",\"version\":\"%s\"", h->made,
+            MGPU_VERSION);
     write_member(f, "model", h->model);
     write_member(f, "file", h->file);
     write_member(f, "kind", h->kind);
@@ -75,9 +83,10 @@ void mgpu_trace_track(FILE *f, int device, int track)
 {
     char name[32];
     name_of_track(device, track, name);
-    fprintf(f, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", process_of(device), thread_of(device, track), name);
-    fprintf(f, ",\n{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":%d,\"tid\":%d,\"args\":{\"sort_index\":%d}}", process_of(device),
-            thread_of(device, track), track);
+    fprintf(f, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", process_of(device),
+            thread_of(device, track), name);
+    fprintf(f, ",\n{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":%d,\"tid\":%d,\"args\":{\"sort_index\":%d}}",
+            process_of(device), thread_of(device, track), track);
 }
 
 void mgpu_trace_slice(FILE *f, const TraceSlice *s)
@@ -85,12 +94,15 @@ void mgpu_trace_slice(FILE *f, const TraceSlice *s)
     const char *before = "";
     fputs(",\n{\"ph\":\"X\",\"name\":", f);
     mgpu_json_write_text(f, s->name);
-    fprintf(f, ",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{", s->category, process_of(s->device), thread_of(s->device, s->track),
-            s->begin_us, s->end_us - s->begin_us);
+    fprintf(f, ",\"cat\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{", s->category, process_of(s->device),
+            thread_of(s->device, s->track), s->begin_us, s->end_us - s->begin_us);
     const struct {
         const char *key, *text;
     } TEXTS[] = {{"op", s->op}, {"kernel", s->kernel}, {"phase", s->phase}, {"layer", s->layer}, {"role", s->role}};
-    const struct { const char *key; double number; } NUMBERS[] = {{"line", s->line}, {"step", (double)s->step}, {"bytes", s->bytes}, {"flops", s->flops}};
+    const struct {
+        const char *key;
+        double number;
+    } NUMBERS[] = {{"line", s->line}, {"step", (double)s->step}, {"bytes", s->bytes}, {"flops", s->flops}};
     for (int i = 0; i < MGPU_COUNT(TEXTS); i++)
         if (TEXTS[i].text && *TEXTS[i].text) {
             fprintf(f, "%s\"%s\":", before, TEXTS[i].key);
@@ -107,8 +119,8 @@ void mgpu_trace_slice(FILE *f, const TraceSlice *s)
 
 static void write_end_of_arrow(FILE *f, int64_t number, const TracePoint *p, const char *which)
 {
-    fprintf(f, ",\n{\"ph\":%s,\"name\":\"waits\",\"cat\":\"waits\",\"id\":%lld,\"pid\":%d,\"tid\":%d,\"ts\":%.3f}", which, (long long)number,
-            process_of(p->device), thread_of(p->device, p->track), p->us);
+    fprintf(f, ",\n{\"ph\":%s,\"name\":\"waits\",\"cat\":\"waits\",\"id\":%lld,\"pid\":%d,\"tid\":%d,\"ts\":%.3f}", which,
+            (long long)number, process_of(p->device), thread_of(p->device, p->track), p->us);
 }
 
 void mgpu_trace_arrow(FILE *f, int64_t number, const TracePoint *from, const TracePoint *to)

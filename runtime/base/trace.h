@@ -9,43 +9,51 @@
 #include <stdio.h>
 
 /* ---- trace.c */
-enum { TRACE_PROGRAM = -1 };                  /* used as a device: what belongs to none */
+enum { TRACE_PROGRAM = -1 }; /* used as a device: what belongs to none */
 /* 10 + t: worker t of comp */
 enum { TRACK_HOST, TRACK_COPY, TRACK_COMP, TRACK_COMM, TRACK_SYNC, TRACK_LANES, TRACK_WORKERS = 10 };
-enum { TRACK_STEPS, TRACK_LOOP, TRACK_SAVES, TRACK_DECODERS = 10 };          /* of the program; 10 + n: decoder n */
+enum { TRACK_STEPS, TRACK_LOOP, TRACK_SAVES, TRACK_DECODERS = 10 }; /* of the program; 10 + n: decoder n */
 typedef struct TraceHead {
-    const char *made;                         /* "predicted", "measured" */
+    const char *made;                          /* "predicted", "measured" */
     const char *model, *file, *kind, *machine; /* kind: of the devices; machine: NULL: not known */
-    const char *plan, *plan_label;            /* of --plan, and its label (policy_label); NULL: none */
-    int nodes, devices;                       /* nodes: 0 or 1: not shown; devices: of all nodes, equally many each */
+    const char *plan, *plan_label;             /* of --plan, and its label (policy_label); NULL: none */
+    int nodes, devices;                        /* nodes: 0 or 1: not shown; devices: of all nodes, equally many each */
     int64_t batch;
-    double step_us;                           /* of a training step; 0: not known */
+    double step_us; /* of a training step; 0: not known */
 } TraceHead;
 typedef struct TraceSlice {
     int device, track;
-    const char *name, *category;              /* category: the lane, "wait", "step" or "loop" */
+    const char *name, *category; /* category: the lane, "wait", "step" or "loop" */
     double begin_us, end_us;
     const char *op, *kernel, *phase, *layer, *role; /* NULL: none */
-    int line;                                 /* 0: none */
-    int64_t step;                             /* 0: none */
-    double bytes, flops;                      /* 0: none */
+    int line;                                       /* 0: none */
+    int64_t step;                                   /* 0: none */
+    double bytes, flops;                            /* 0: none */
 } TraceSlice;
-typedef struct TracePoint { int device, track; double us; } TracePoint;
+typedef struct TracePoint {
+    int device, track;
+    double us;
+} TracePoint;
 
 void mgpu_trace_begin(FILE *, const TraceHead *);
 void mgpu_trace_track(FILE *, int device, int track);
 void mgpu_trace_slice(FILE *, const TraceSlice *);
 void mgpu_trace_arrow(FILE *, int64_t number, const TracePoint *from, const TracePoint *to); /* both inside slices */
 void mgpu_trace_end(FILE *);
-int mgpu_trace_lane_track(int lane);          /* MGPU_COMP ... -> TRACK_COMP ... */
+int mgpu_trace_lane_track(int lane); /* MGPU_COMP ... -> TRACK_COMP ... */
 
 /* ---- spans.c: what a thread did. One thread appends to a log; readers synchronize with it by other means. */
-typedef enum SpanKind { SPAN_OP, SPAN_WAIT /* for `op` of its device */, SPAN_BARRIER /* for other devices, in `op` */, SPAN_TEXT } SpanKind;
+typedef enum SpanKind {
+    SPAN_OP,
+    SPAN_WAIT /* for `op` of its device */,
+    SPAN_BARRIER /* for other devices, in `op` */,
+    SPAN_TEXT
+} SpanKind;
 typedef struct Span {
-    double begin, end;                        /* mgpu_seconds */
-    int64_t number, step;                     /* number: of the engine's step; step: of training, as the log counts them */
+    double begin, end;    /* mgpu_seconds */
+    int64_t number, step; /* number: of the engine's step; step: of training, as the log counts them */
     const void *phase;
-    const char *text;                         /* of SPAN_TEXT; not copied */
+    const char *text; /* of SPAN_TEXT; not copied */
     int op;
     uint8_t kind;
 } Span;

@@ -76,26 +76,18 @@ void mgpu_write_number(double v, mgpu_writer *w)
 bool mgpu_field_is_usual(const mgpu_field *f, const void *base)
 {
     switch (f->word ? f->kind : -1) {
-    case MGPU_FIELD_WHOLE:
-        return MGPU_MEMBER_OF(int64_t, base, f->at) == f->usual;
+    case MGPU_FIELD_WHOLE: return MGPU_MEMBER_OF(int64_t, base, f->at) == f->usual;
     case MGPU_FIELD_INT:
     case MGPU_FIELD_TYPE:
     case MGPU_FIELD_CHOICE:
-    case MGPU_FIELD_TYPE_OR_NONE:
-        return mgpu_small_member(f, base) == f->usual;
-    case MGPU_FIELD_NUMBER:
-        return memcmp((const char *)base + f->at, &(double){0}, sizeof(double)) == 0;
-    case MGPU_FIELD_AMOUNT:
-        return MGPU_MEMBER_OF(double, base, f->at) < 1;
-    case MGPU_FIELD_FLAG:
-        return !MGPU_MEMBER_OF(bool, base, f->at);
+    case MGPU_FIELD_TYPE_OR_NONE: return mgpu_small_member(f, base) == f->usual;
+    case MGPU_FIELD_NUMBER: return memcmp((const char *)base + f->at, &(double){0}, sizeof(double)) == 0;
+    case MGPU_FIELD_AMOUNT: return MGPU_MEMBER_OF(double, base, f->at) < 1;
+    case MGPU_FIELD_FLAG: return !MGPU_MEMBER_OF(bool, base, f->at);
     case MGPU_FIELD_NAME:
-    case MGPU_FIELD_TEXT:
-        return !MGPU_MEMBER_OF(char *, base, f->at);
-    case MGPU_FIELD_NAMES:
-        return !MGPU_MEMBER_OF(void *, base, f->at) || !MGPU_MEMBER_OF(int, base, f->more);
-    default:
-        return false;
+    case MGPU_FIELD_TEXT: return !MGPU_MEMBER_OF(char *, base, f->at);
+    case MGPU_FIELD_NAMES: return !MGPU_MEMBER_OF(void *, base, f->at) || !MGPU_MEMBER_OF(int, base, f->more);
+    default: return false;
     }
 }
 
@@ -108,56 +100,35 @@ static void write_text(const char *text, mgpu_writer *w)
 void mgpu_write_value(const mgpu_field *f, const void *base, mgpu_writer *w)
 {
     switch (f->kind) {
-    case MGPU_FIELD_WHOLE:
-        mgpu_write(w, " %lld", (long long)MGPU_MEMBER_OF(int64_t, base, f->at));
-        break;
-    case MGPU_FIELD_INT:
-        mgpu_write(w, " %d", mgpu_small_member(f, base));
-        break;
+    case MGPU_FIELD_WHOLE: mgpu_write(w, " %lld", (long long)MGPU_MEMBER_OF(int64_t, base, f->at)); break;
+    case MGPU_FIELD_INT: mgpu_write(w, " %d", mgpu_small_member(f, base)); break;
     case MGPU_FIELD_NUMBER:
         mgpu_write(w, " ");
         mgpu_write_number(MGPU_MEMBER_OF(double, base, f->at), w);
         break;
-    case MGPU_FIELD_TIME:
-        mgpu_write(w, " %.1f", MGPU_MEMBER_OF(double, base, f->at));
-        break;
+    case MGPU_FIELD_TIME: mgpu_write(w, " %.1f", MGPU_MEMBER_OF(double, base, f->at)); break;
     case MGPU_FIELD_TIMES:
         for (int i = 0; i < f->name_count; i++)
             mgpu_write(w, " %.1f", MGPU_MEMBER_OF(double, base, f->at + (size_t)i * sizeof(double)));
         break;
-    case MGPU_FIELD_SHARE:
-        mgpu_write(w, " %.4f", MGPU_MEMBER_OF(double, base, f->at));
-        break;
-    case MGPU_FIELD_AMOUNT:
-        mgpu_write(w, " %.0f", MGPU_MEMBER_OF(double, base, f->at));
-        break;
+    case MGPU_FIELD_SHARE: mgpu_write(w, " %.4f", MGPU_MEMBER_OF(double, base, f->at)); break;
+    case MGPU_FIELD_AMOUNT: mgpu_write(w, " %.0f", MGPU_MEMBER_OF(double, base, f->at)); break;
     case MGPU_FIELD_NAME:
         mgpu_write(w, " ");
         mgpu_write_name(MGPU_MEMBER_OF(char *, base, f->at), w);
         break;
-    case MGPU_FIELD_TEXT:
-        write_text(MGPU_MEMBER_OF(char *, base, f->at), w);
-        break;
+    case MGPU_FIELD_TEXT: write_text(MGPU_MEMBER_OF(char *, base, f->at), w); break;
     case MGPU_FIELD_NAMES:
         for (int i = 0; i < MGPU_MEMBER_OF(int, base, f->more); i++) {
             mgpu_write(w, " ");
             mgpu_write_name(MGPU_MEMBER_OF(char **, base, f->at)[i], w);
         }
         break;
-    case MGPU_FIELD_TYPE:
-        mgpu_write(w, " %s", mgpu_dtype_names[mgpu_small_member(f, base)]);
-        break;
-    case MGPU_FIELD_TYPE_OR_NONE:
-        mgpu_write(w, " %s", mgpu_dtype_names[mgpu_small_member(f, base) - 1]);
-        break;
-    case MGPU_FIELD_CHOICE:
-        mgpu_write(w, " %s", f->names[mgpu_small_member(f, base)]);
-        break;
-    case MGPU_FIELD_DIGEST:
-        mgpu_write(w, " %08x", (unsigned)MGPU_MEMBER_OF(uint32_t, base, f->at));
-        break;
-    default:
-        break;
+    case MGPU_FIELD_TYPE: mgpu_write(w, " %s", mgpu_dtype_names[mgpu_small_member(f, base)]); break;
+    case MGPU_FIELD_TYPE_OR_NONE: mgpu_write(w, " %s", mgpu_dtype_names[mgpu_small_member(f, base) - 1]); break;
+    case MGPU_FIELD_CHOICE: mgpu_write(w, " %s", f->names[mgpu_small_member(f, base)]); break;
+    case MGPU_FIELD_DIGEST: mgpu_write(w, " %08x", (unsigned)MGPU_MEMBER_OF(uint32_t, base, f->at)); break;
+    default: break;
     }
 }
 
@@ -179,8 +150,8 @@ void mgpu_write_fields(const mgpu_record *r, const void *base, mgpu_write_specia
             special(f, base, context, w);
             continue;
         }
-        bool said =
-            f->within ? before && !mgpu_field_is_usual(f, base) : !f->optional || !mgpu_field_is_usual(f, base) || has_within(r, i, base);
+        bool said = f->within ? before && !mgpu_field_is_usual(f, base)
+                              : !f->optional || !mgpu_field_is_usual(f, base) || has_within(r, i, base);
         before = f->within ? before : said;
         if (!said)
             continue;

@@ -7,11 +7,22 @@
 
 /* Errors of an operation issued earlier, or of the GPU in the meantime: those for which cuda.h says that the process cannot
  * continue, that the context is unusable, that an error was uncorrectable, or nothing (tests/declarations.test). */
-static const CUresult ASYNC_ERRORS[] = {
-    CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_CONTAINED, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_TIMEOUT,
-    CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
-    CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_TENSOR_MEMORY_LEAK,
-    CUDA_ERROR_MPS_CLIENT_TERMINATED, CUDA_ERROR_EXTERNAL_DEVICE, CUDA_ERROR_UNKNOWN};
+static const CUresult ASYNC_ERRORS[] = {CUDA_ERROR_ECC_UNCORRECTABLE,
+                                        CUDA_ERROR_NVLINK_UNCORRECTABLE,
+                                        CUDA_ERROR_CONTAINED,
+                                        CUDA_ERROR_ILLEGAL_ADDRESS,
+                                        CUDA_ERROR_LAUNCH_TIMEOUT,
+                                        CUDA_ERROR_ASSERT,
+                                        CUDA_ERROR_HARDWARE_STACK_ERROR,
+                                        CUDA_ERROR_ILLEGAL_INSTRUCTION,
+                                        CUDA_ERROR_MISALIGNED_ADDRESS,
+                                        CUDA_ERROR_INVALID_ADDRESS_SPACE,
+                                        CUDA_ERROR_INVALID_PC,
+                                        CUDA_ERROR_LAUNCH_FAILED,
+                                        CUDA_ERROR_TENSOR_MEMORY_LEAK,
+                                        CUDA_ERROR_MPS_CLIENT_TERMINATED,
+                                        CUDA_ERROR_EXTERNAL_DEVICE,
+                                        CUDA_ERROR_UNKNOWN};
 
 static bool is_async_error(CUresult r)
 {
@@ -32,10 +43,7 @@ static bool waits_for_each(void)
  * together.) */
 static _Thread_local const CudaDevice *serialized_on;
 
-void mgpu_cuda_serialize_on(const CudaDevice *d)
-{
-    serialized_on = d;
-}
+void mgpu_cuda_serialize_on(const CudaDevice *d) { serialized_on = d; }
 
 const char *mgpu_cuda_error_text(const CudaDevice *d, CUresult r, const char *call, char text[400])
 {

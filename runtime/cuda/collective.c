@@ -66,7 +66,8 @@ static int ranges_of(const Operand *o, int64_t begin, int64_t end, CudaRange *ra
 void mgpu_cuda_declare_ranges(const CudaCollective *c, int member, const Operand *o)
 {
     CudaRange range[4];
-    mgpu_range sent = mgpu_sent_by(&o->participants, o->count, member), received = mgpu_received_by(&o->participants, o->count, member);
+    mgpu_range sent = mgpu_sent_by(&o->participants, o->count, member),
+               received = mgpu_received_by(&o->participants, o->count, member);
     ranges_of(o, sent.begin, sent.end, range);
     ranges_of(o, received.begin, received.end, range + 2);
     range[1] = range[3];
@@ -107,8 +108,8 @@ void mgpu_cuda_launch_add(const CudaCollective *c, int member, uint8_t dtype, co
     void *parameters[] = {&copy, &begin, &end};
     blocks = blocks < 1 ? 1 : blocks < ADD_BLOCKS ? blocks : ADD_BLOCKS;
     mgpu_cuda_check(d, c->lane,
-                    d->cuda->launch_kernel(c->add_function[member][mgpu_add_function(dtype)], (unsigned)blocks, 1, 1, ADD_THREADS, 1, 1, 0,
-                                           d->stream[c->lane], parameters, NULL),
+                    d->cuda->launch_kernel(c->add_function[member][mgpu_add_function(dtype)], (unsigned)blocks, 1, 1, ADD_THREADS,
+                                           1, 1, 0, d->stream[c->lane], parameters, NULL),
                     "cuLaunchKernel of a sum over devices");
 }
 
@@ -156,7 +157,8 @@ static void add_by_peers(CudaCollective *c, int member, const AddedSlice *s)
 }
 
 /* ---- by copies */
-static void copy_between(CudaCollective *c, int member, CUdeviceptr to, int to_member, CUdeviceptr from, int from_member, size_t bytes)
+static void copy_between(CudaCollective *c, int member, CUdeviceptr to, int to_member, CUdeviceptr from, int from_member,
+                         size_t bytes)
 {
     CudaDevice *d = c->devices[member];
     CUstream stream = d->stream[c->lane];
@@ -205,7 +207,8 @@ static void fetch_values(CudaCollective *c, int member)
         AddedSlice s = needed_by(c, d, member, o);
         if (d == member || s.bytes == 0)
             continue;
-        range[ranges++] = (CudaRange){address_of(&c->operand[d], s.begin), address_of(&c->operand[d], s.end), false, c->operand[d].buffer};
+        range[ranges++] =
+            (CudaRange){address_of(&c->operand[d], s.begin), address_of(&c->operand[d], s.end), false, c->operand[d].buffer};
         range[ranges++] = (CudaRange){address_of(o, s.begin), address_of(o, s.end), true, o->buffer};
     }
     mgpu_cuda_declare(c->devices[member], c->lane, o->name, range, ranges);
@@ -230,7 +233,8 @@ static void synchronize_gpus(CudaCollective *c, int member)
     mgpu_wait_for_members(c->reduction);
     for (int other = 0; other < c->members; other++)
         if (other != member)
-            mgpu_cuda_check(d, c->lane, d->cuda->stream_wait_event(stream, events[other], CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
+            mgpu_cuda_check(d, c->lane, d->cuda->stream_wait_event(stream, events[other], CU_EVENT_WAIT_DEFAULT),
+                            "cuStreamWaitEvent");
 }
 
 /* Waits until all members have arrived; returns false if they disagree about what is exchanged. */
@@ -248,7 +252,11 @@ static bool synchronize_and_compare(CudaCollective *c, int member, const Operand
 /* ---- through the host Members copy what they send to page-locked memory, where functions of the host add or move it. Such a
  * function calls nothing of CUDA and waits for nothing, since a driver may run them one after the other: the streams synchronize
  * between them. */
-typedef struct HostRound { int members, member, part; int64_t parts[MGPU_MOST_MEMBERS + 1]; Operand operands[MGPU_MOST_MEMBERS]; } HostRound;
+typedef struct HostRound {
+    int members, member, part;
+    int64_t parts[MGPU_MOST_MEMBERS + 1];
+    Operand operands[MGPU_MOST_MEMBERS];
+} HostRound;
 
 static void execute_round(void *context)
 {
@@ -300,7 +308,8 @@ static void launch_round(const CudaCollective *c, int member, int part)
 static bool exchange_through_host(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
-    mgpu_range sent = mgpu_sent_by(&o->participants, o->count, member), received = mgpu_received_by(&o->participants, o->count, member);
+    mgpu_range sent = mgpu_sent_by(&o->participants, o->count, member),
+               received = mgpu_received_by(&o->participants, o->count, member);
     AddedSlice out = elements(o, sent.begin, sent.end), in = elements(o, received.begin, received.end);
     mgpu_cuda_enter(c->devices[member], c->lane);
     mgpu_cuda_declare_ranges(c, member, o);
@@ -396,9 +405,10 @@ static bool exchange_by_nccl(Collective *base, int member, const Operand *o)
 static bool exchange_values(Collective *base, int member, const Operand *o)
 {
     static bool (*const EXCHANGE[MGPU_IMPLEMENTATIONS])(Collective *, int, const Operand *) = {
-        [MGPU_IMPLEMENTATION_HOST] = exchange_through_host, [MGPU_IMPLEMENTATION_COPY] = exchange_on_gpus, [MGPU_IMPLEMENTATION_PEER] = exchange_on_gpus,
-        [MGPU_IMPLEMENTATION_NCCL] = exchange_by_nccl, [MGPU_IMPLEMENTATION_RING] = exchange_in_rounds, [MGPU_IMPLEMENTATION_TREE] = exchange_in_rounds,
-        [MGPU_IMPLEMENTATION_DEVICE] = exchange_in_rounds, [MGPU_IMPLEMENTATION_ONE_SHOT] = exchange_on_gpus};
+        [MGPU_IMPLEMENTATION_HOST] = exchange_through_host, [MGPU_IMPLEMENTATION_COPY] = exchange_on_gpus,
+        [MGPU_IMPLEMENTATION_PEER] = exchange_on_gpus,      [MGPU_IMPLEMENTATION_NCCL] = exchange_by_nccl,
+        [MGPU_IMPLEMENTATION_RING] = exchange_in_rounds,    [MGPU_IMPLEMENTATION_TREE] = exchange_in_rounds,
+        [MGPU_IMPLEMENTATION_DEVICE] = exchange_in_rounds,  [MGPU_IMPLEMENTATION_ONE_SHOT] = exchange_on_gpus};
     return EXCHANGE[((CudaCollective *)base)->made[o->implementation]](base, member, o);
 }
 
@@ -412,11 +422,17 @@ static void launch_code(const CudaCollective *c, int member, const Operand *o, b
     int64_t bytes = mgpu_sent_bytes(o), count = o->count, blocks = (count + 4 * ADD_THREADS - 1) / (4 * ADD_THREADS);
     int members = c->members;
     CUdeviceptr values = address_of(o, 0), codes = c->codes[member] + (CUdeviceptr)(adds ? 0 : bytes * member);
-    CudaRange range[] = {{values, address_of(o, count), adds, o->buffer}, {codes, codes + (CUdeviceptr)(adds ? bytes * members : bytes), !adds, "codes"}};
+    CudaRange range[] = {{values, address_of(o, count), adds, o->buffer},
+                         {codes, codes + (CUdeviceptr)(adds ? bytes * members : bytes), !adds, "codes"}};
     void *encode[] = {&codes, &values, &count}, *add[] = {&values, &codes, &members, &count};
     mgpu_cuda_declare(d, c->lane, o->name, range, 2);
-    mgpu_cuda_check(d, c->lane, d->cuda->launch_kernel(c->code[member][(moments ? 4 : o->dtype == MGPU_F64 ? 2 : 0) + adds], (unsigned)(blocks < ADD_BLOCKS ? blocks : ADD_BLOCKS), 1, 1,
-                                                        ADD_THREADS, 1, 1, 0, d->stream[c->lane], adds ? add : encode, NULL),
+    mgpu_cuda_check(d, c->lane,
+                    d->cuda->launch_kernel(c->code[member][(moments                ? 4
+                                                            : o->dtype == MGPU_F64 ? 2
+                                                                                   : 0) +
+                                                           adds],
+                                           (unsigned)(blocks < ADD_BLOCKS ? blocks : ADD_BLOCKS), 1, 1, ADD_THREADS, 1, 1, 0,
+                                           d->stream[c->lane], adds ? add : encode, NULL),
                     "cuLaunchKernel of a sum that is gathered");
 }
 
@@ -425,8 +441,14 @@ Operand mgpu_cuda_codes_of(const CudaCollective *c, int member, const Operand *o
     int64_t bytes = mgpu_sent_bytes(o);
     for (int d = 0; d <= c->members; d++)
         parts[d] = bytes * d;
-    return (Operand){.name = o->name, .buffer = "codes", .data = (void *)(uintptr_t)c->codes[member], .count = bytes * c->members, .dtype = MGPU_U8,
-                     .participants = {.transfer = MGPU_TRANSFER_ALL_GATHER, .parts = parts}, .tag = o->tag, .implementation = o->implementation};
+    return (Operand){.name = o->name,
+                     .buffer = "codes",
+                     .data = (void *)(uintptr_t)c->codes[member],
+                     .count = bytes * c->members,
+                     .dtype = MGPU_U8,
+                     .participants = {.transfer = MGPU_TRANSFER_ALL_GATHER, .parts = parts},
+                     .tag = o->tag,
+                     .implementation = o->implementation};
 }
 
 static bool exchange_gathered(Collective *base, int member, const Operand *o)
@@ -447,7 +469,8 @@ static bool exchange_gathered(Collective *base, int member, const Operand *o)
 bool mgpu_cuda_exchange(Collective *base, int member, const Operand *o)
 {
     CudaCollective *c = (CudaCollective *)base;
-    if (c->made[o->implementation] == MGPU_IMPLEMENTATION_ONE_SHOT && mgpu_one_shot_takes(o->participants.transfer, o->dtype, o->count))
+    if (c->made[o->implementation] == MGPU_IMPLEMENTATION_ONE_SHOT &&
+        mgpu_one_shot_takes(o->participants.transfer, o->dtype, o->count))
         return mgpu_one_shot_exchange(c, member, o);
     return (mgpu_gathers(o->participants.transfer) ? exchange_gathered : exchange_values)(base, member, o);
 }

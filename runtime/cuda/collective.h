@@ -11,36 +11,41 @@ typedef struct CudaCollective CudaCollective;
 typedef struct OneShot OneShot; /* one_shot.c */
 typedef struct CudaLinks {
     int count, bad;
-    bool peer_access;          /* each GPU can access the memory of all others */
-    bool apart; /* some device is a MIG slice, which reaches others only through the host ("No GPU to GPU P2P", MIG User Guide) */
+    bool peer_access; /* each GPU can access the memory of all others */
+    /* some device is a MIG slice, which reaches others only through the host ("No GPU to GPU P2P", MIG User Guide) */
+    bool apart;
 } CudaLinks;
-typedef struct AddedSlice { int64_t begin, end; size_t bytes; } AddedSlice; /* elements of an operand that one member sums */
+typedef struct AddedSlice {
+    int64_t begin, end;
+    size_t bytes;
+} AddedSlice; /* elements of an operand that one member sums */
 struct CudaCollective {
     Collective collective;
     DeviceSet *machine;
     CudaDevice **devices;
-    int members, lane;           /* lane: whose transfers it makes */
-    DeviceSpan local;              /* members of this process; the arrays below are for these only */
-    Processes *processes;        /* NULL: this process has all members */
+    int members, lane;    /* lane: whose transfers it makes */
+    DeviceSpan local;     /* members of this process; the arrays below are for these only */
+    Processes *processes; /* NULL: this process has all members */
     Reduction *reduction;
-    void **memory;               /* [member]: page-locked, for the largest operand that goes through the host; NULL: none */
+    void **memory; /* [member]: page-locked, for the largest operand that goes through the host; NULL: none */
     /* kernels of the GPUs */
-    CUfunction (*add_function)[ADD_FUNCTIONS];  /* [member] */
-    CUfunction (*code)[CODE_FUNCTIONS]; /* [member] */
-    CUevent *arrival_events[2];             /* [member]: events at which members wait for each other, used alternately */
-    int64_t *barriers;           /* [member]: how often it has waited so; equal for all members between transfers */
-    Operand *operand;            /* [member] */
-    CUdeviceptr *scratch;        /* [member]: for copies of the others' operands; 0: none */
-    int64_t scratch_bytes;       /* per member */
-    OneShot *one_shot;           /* NULL: no transfer is made by one_shot.c */
-    CUdeviceptr *codes;          /* [member]: what all members send, where each one sums it; NULL: not needed */
-    uint8_t made[MGPU_IMPLEMENTATIONS];     /* [implementation of the plan]: the implementation used for it; AUTO: the plan has no such transfer */
+    CUfunction (*add_function)[ADD_FUNCTIONS]; /* [member] */
+    CUfunction (*code)[CODE_FUNCTIONS];        /* [member] */
+    CUevent *arrival_events[2];                /* [member]: events at which members wait for each other, used alternately */
+    int64_t *barriers;                         /* [member]: how often it has waited so; equal for all members between transfers */
+    Operand *operand;                          /* [member] */
+    CUdeviceptr *scratch;                      /* [member]: for copies of the others' operands; 0: none */
+    int64_t scratch_bytes;                     /* per member */
+    OneShot *one_shot;                         /* NULL: no transfer is made by one_shot.c */
+    CUdeviceptr *codes;                        /* [member]: what all members send, where each one sums it; NULL: not needed */
+    /* [implementation of the plan]: the implementation used for it; AUTO: the plan has no such transfer */
+    uint8_t made[MGPU_IMPLEMENTATIONS];
     CudaLinks links;
-    bool barred[MGPU_IMPLEMENTATIONS];      /* implementations that have failed here */
-    bool no_switches;            /* NCCL failed with NVLink's switches and is used without them */
+    bool barred[MGPU_IMPLEMENTATIONS]; /* implementations that have failed here */
+    bool no_switches;                  /* NCCL failed with NVLink's switches and is used without them */
     char *remark, *names;
-    void *nccl;                  /* nccl.c */
-    uint8_t *window;             /* of trials, page-locked. A failed one leaves it: to free it waits for transfers, which may never end */
+    void *nccl;      /* nccl.c */
+    uint8_t *window; /* of trials, page-locked. A failed one leaves it: to free it waits for transfers, which may never end */
 };
 
 /* links.c: Tests each GPU's link to the host, whose failure ends the program, and, if `peers`, every link between two GPUs. Warns
@@ -55,7 +60,7 @@ char *mgpu_cuda_try(CudaCollective *, const mgpu_plan *, uint8_t *implementation
 
 /* collective.c */
 bool mgpu_cuda_exchange(Collective *, int member, const Operand *);
-bool mgpu_cuda_adds(uint8_t dtype);                               /* kernels can add this type */
+bool mgpu_cuda_adds(uint8_t dtype);                                                              /* kernels can add this type */
 Operand mgpu_cuda_codes_of(const CudaCollective *, int member, const Operand *, int64_t *parts); /* parts: [members + 1] */
 
 int mgpu_add_function(uint8_t dtype); /* index of the type's function; -1: none */
@@ -71,12 +76,12 @@ bool mgpu_one_shot_exchange(CudaCollective *, int member, const Operand *);
 char *mgpu_nccl_open(CudaCollective *, bool shared);
 char *mgpu_nccl_of_any(Processes *, char *why); /* returns `why`, or, if it is NULL, the reason of another process */
 void mgpu_nccl_close(CudaCollective *);
-void mgpu_nccl_drop(CudaCollective *); /* abandons a communicator whose trial failed */
-bool mgpu_nccl_has_switches(const CudaCollective *); /* it may use NVLink's switches */
+void mgpu_nccl_drop(CudaCollective *);                           /* abandons a communicator whose trial failed */
+bool mgpu_nccl_has_switches(const CudaCollective *);             /* it may use NVLink's switches */
 void mgpu_nccl_explain(const CudaCollective *, const char *why); /* warns, on rank 0, that NCCL is tried again */
-const char *mgpu_nccl_cure(const char *why);         /* what to do, by the words of NCCL's message */
-const char *mgpu_nccl_name(const CudaCollective *); /* "NCCL 2.27.3"; it must be open */
-bool mgpu_nccl_is_captured(const CudaCollective *); /* this version can be captured with this driver */
+const char *mgpu_nccl_cure(const char *why);                     /* what to do, by the words of NCCL's message */
+const char *mgpu_nccl_name(const CudaCollective *);              /* "NCCL 2.27.3"; it must be open */
+bool mgpu_nccl_is_captured(const CudaCollective *);              /* this version can be captured with this driver */
 bool mgpu_nccl_exchange(CudaCollective *, int member, const Operand *);
 char *mgpu_nccl_try(CudaCollective *, const Operand *); /* operands: [member]; NULL, or why it failed */
 bool mgpu_nccl_trouble(Collective *, int member, char text[400]);

@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const ADD_NAME[ADD_FUNCTIONS] = {"mgpu_sum_f32", "mgpu_sum_f64", "mgpu_sum_u8", "mgpu_sum_u16", "mgpu_sum_u32", "mgpu_sum_u64", "mgpu_sum_bf16", "mgpu_sum_f16"};
+static const char *const ADD_NAME[ADD_FUNCTIONS] = {"mgpu_sum_f32", "mgpu_sum_f64", "mgpu_sum_u8",   "mgpu_sum_u16",
+                                                    "mgpu_sum_u32", "mgpu_sum_u64", "mgpu_sum_bf16", "mgpu_sum_f16"};
 
-static const char *const CODE_NAME[CODE_FUNCTIONS] = {"mgpu_encode_f32", "mgpu_add_f32", "mgpu_encode_f64", "mgpu_add_f64", "mgpu_put_moments", "mgpu_add_moments"};
+static const char *const CODE_NAME[CODE_FUNCTIONS] = {"mgpu_encode_f32", "mgpu_add_f32",     "mgpu_encode_f64",
+                                                      "mgpu_add_f64",    "mgpu_put_moments", "mgpu_add_moments"};
 
 static bool gathers(const mgpu_collective *x) { return mgpu_gathers(x->participants.transfer); }
 
@@ -35,15 +37,18 @@ static CUevent new_event(const CudaDevice *d)
 static int64_t largest_through_host(const CudaCollective *c, const mgpu_plan *plan)
 {
     static bool (*const ADDS[MGPU_IMPLEMENTATIONS])(uint8_t dtype) = {
-        [MGPU_IMPLEMENTATION_COPY] = mgpu_cuda_adds,    [MGPU_IMPLEMENTATION_PEER] = mgpu_cuda_adds, [MGPU_IMPLEMENTATION_NCCL] = mgpu_nccl_adds,
-        [MGPU_IMPLEMENTATION_RING] = mgpu_cuda_adds,    [MGPU_IMPLEMENTATION_TREE] = mgpu_cuda_adds, [MGPU_IMPLEMENTATION_DEVICE] = mgpu_cuda_adds,
+        [MGPU_IMPLEMENTATION_COPY] = mgpu_cuda_adds,    [MGPU_IMPLEMENTATION_PEER] = mgpu_cuda_adds,
+        [MGPU_IMPLEMENTATION_NCCL] = mgpu_nccl_adds,    [MGPU_IMPLEMENTATION_RING] = mgpu_cuda_adds,
+        [MGPU_IMPLEMENTATION_TREE] = mgpu_cuda_adds,    [MGPU_IMPLEMENTATION_DEVICE] = mgpu_cuda_adds,
         [MGPU_IMPLEMENTATION_ONE_SHOT] = mgpu_cuda_adds};
     int64_t largest = 0;
     for (int k = 0; k < plan->phase_count; k++)
         for (int i = 0; i < plan->phases[k].collective_count; i++) {
             const mgpu_collective *x = &plan->phases[k].collectives[i];
             bool (*adds)(uint8_t) = ADDS[c->made[x->implementation]];
-            int64_t whole = gathers(x) ? plan->devices * mgpu_gathered_bytes(x->participants.transfer, x->count, mgpu_dtype_bytes(x->dtype)) : x->count * mgpu_dtype_bytes(x->dtype);
+            int64_t whole =
+                gathers(x) ? plan->devices * mgpu_gathered_bytes(x->participants.transfer, x->count, mgpu_dtype_bytes(x->dtype))
+                           : x->count * mgpu_dtype_bytes(x->dtype);
             int64_t bytes = x->lane == c->lane ? whole : 0;
             if (!adds || (mgpu_transfer_row(x->participants.transfer)->adds && !adds(x->dtype)))
                 largest = bytes > largest ? bytes : largest;
@@ -97,7 +102,9 @@ static int64_t scratch_bytes(const mgpu_plan *plan, int lane, const uint8_t made
 {
     int64_t most = 0;
     for (uint8_t implementation = 0; implementation < MGPU_IMPLEMENTATIONS; implementation++) {
-        int64_t bytes = wants(plan, lane, implementation) ? mgpu_implementation_bytes(made[implementation], plan->devices, most_bytes(plan, lane, mgpu_slice_bytes)) : 0;
+        int64_t bytes = wants(plan, lane, implementation) ? mgpu_implementation_bytes(made[implementation], plan->devices,
+                                                                                      most_bytes(plan, lane, mgpu_slice_bytes))
+                                                          : 0;
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -112,7 +119,8 @@ static void open_codes(CudaCollective *c, const mgpu_plan *plan)
     c->code = mgpu_allocate((size_t)c->members, sizeof *c->code);
     for (int d = c->local.first; d < c->local.end; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
-        c->codes[d] = mgpu_cuda_allocate(c->devices[d], bytes, bytes, "besides its arena, what devices gather to add it up takes");
+        c->codes[d] =
+            mgpu_cuda_allocate(c->devices[d], bytes, bytes, "besides its arena, what devices gather to add it up takes");
         c->devices[d]->outside_arena_bytes += bytes;
         for (int i = 0; i < CODE_FUNCTIONS; i++)
             c->code[d][i] = mgpu_cuda_function(c->devices[d], CODE_NAME[i]);
@@ -231,17 +239,14 @@ static uint8_t read_implementation(void)
 }
 
 /* Returns why it is impossible, or NULL if it is open. */
-static char *open_nccl(CudaCollective *c, bool shared)
-{
-    return c->nccl ? NULL : mgpu_nccl_open(c, shared);
-}
+static char *open_nccl(CudaCollective *c, bool shared) { return c->nccl ? NULL : mgpu_nccl_open(c, shared); }
 
-static void forced_fails(const char *why)
-{
-    mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=%s", why);
-}
+static void forced_fails(const char *why) { mgpu_fail(MGPU_MACHINE_FAILED, "MGPU_COLLECTIVE=%s", why); }
 
-static bool wishes_nccl(uint8_t wanted, bool shared) { return wanted == MGPU_IMPLEMENTATION_NCCL || (wanted == MGPU_IMPLEMENTATION_AUTO && !shared); }
+static bool wishes_nccl(uint8_t wanted, bool shared)
+{
+    return wanted == MGPU_IMPLEMENTATION_NCCL || (wanted == MGPU_IMPLEMENTATION_AUTO && !shared);
+}
 
 bool mgpu_cuda_may_use_nccl(const DeviceSet *m, const mgpu_plan *plan)
 {
@@ -275,7 +280,9 @@ static uint8_t choose_implementation(CudaCollective *c, uint8_t wanted, bool for
         return MGPU_IMPLEMENTATION_HOST;
     if (wanted == MGPU_IMPLEMENTATION_PEER && forced && !reach)
         forced_fails("peer: the GPUs cannot reach each other's memory; copy works without that");
-    uint8_t implementation = mgpu_has_rounds(wanted) ? wanted : wanted == MGPU_IMPLEMENTATION_COPY || !reach ? MGPU_IMPLEMENTATION_COPY : MGPU_IMPLEMENTATION_PEER;
+    uint8_t implementation = mgpu_has_rounds(wanted)                        ? wanted
+                             : wanted == MGPU_IMPLEMENTATION_COPY || !reach ? MGPU_IMPLEMENTATION_COPY
+                                                                            : MGPU_IMPLEMENTATION_PEER;
     implementation = c->barred[implementation] ? MGPU_IMPLEMENTATION_COPY : implementation;
     return c->barred[implementation] ? MGPU_IMPLEMENTATION_HOST : implementation;
 }
@@ -300,17 +307,20 @@ static void choose_implementations(CudaCollective *c, const mgpu_plan *plan, uin
         if (links.bad || wanted == MGPU_IMPLEMENTATION_HOST || wanted == MGPU_IMPLEMENTATION_SERVER)
             c->made[implementation] = MGPU_IMPLEMENTATION_HOST;
         else if (wants(plan, c->lane, implementation))
-            c->made[implementation] = wanted != MGPU_IMPLEMENTATION_ONE_SHOT ? choose_implementation(c, wanted, forced, shared, links.peer_access)
-                           : may_be_one_shot(c, forced, shared, links.peer_access)
-                               ? MGPU_IMPLEMENTATION_ONE_SHOT
-                               : choose_implementation(c, forced ? MGPU_IMPLEMENTATION_PEER : MGPU_IMPLEMENTATION_AUTO, false, shared, links.peer_access);
+            c->made[implementation] = wanted != MGPU_IMPLEMENTATION_ONE_SHOT
+                                          ? choose_implementation(c, wanted, forced, shared, links.peer_access)
+                                      : may_be_one_shot(c, forced, shared, links.peer_access)
+                                          ? MGPU_IMPLEMENTATION_ONE_SHOT
+                                          : choose_implementation(c, forced ? MGPU_IMPLEMENTATION_PEER : MGPU_IMPLEMENTATION_AUTO,
+                                                                  false, shared, links.peer_access);
     }
 }
 
 static const char *made_by(const Collective *base, uint8_t implementation)
 {
     const CudaCollective *c = (const CudaCollective *)base;
-    return c->made[implementation] == MGPU_IMPLEMENTATION_NCCL ? mgpu_nccl_name(c) : mgpu_implementation_name(c->made[implementation]);
+    return c->made[implementation] == MGPU_IMPLEMENTATION_NCCL ? mgpu_nccl_name(c)
+                                                               : mgpu_implementation_name(c->made[implementation]);
 }
 
 /* Lists the implementations of the plan's transfers, each once. */
@@ -323,7 +333,9 @@ static char *name_implementations(const CudaCollective *c, const mgpu_plan *plan
     for (uint8_t implementation = MGPU_IMPLEMENTATIONS - 1; implementation > MGPU_IMPLEMENTATION_AUTO; implementation--) {
         if (!used[implementation])
             continue;
-        char *longer = mgpu_format("%s%s%s", names, *names ? ", " : "", implementation == MGPU_IMPLEMENTATION_NCCL ? mgpu_nccl_name(c) : mgpu_implementation_name(implementation));
+        char *longer = mgpu_format("%s%s%s", names, *names ? ", " : "",
+                                   implementation == MGPU_IMPLEMENTATION_NCCL ? mgpu_nccl_name(c)
+                                                                              : mgpu_implementation_name(implementation));
         free(names);
         names = longer;
     }
@@ -341,7 +353,8 @@ int64_t mgpu_cuda_scratch(const mgpu_plan *plan)
     int64_t bytes = 0;
     for (int lane = 0; lane < MGPU_LANES; lane++)
         bytes += mgpu_lane_transfers(lane) ? scratch_bytes(plan, lane, made) + most_bytes(plan, lane, mgpu_codes_bytes) +
-                                                 mgpu_one_shot_bytes(one_shot_value(plan, lane, made), plan->devices) : 0;
+                                                 mgpu_one_shot_bytes(one_shot_value(plan, lane, made), plan->devices)
+                                           : 0;
     return bytes;
 }
 
@@ -365,24 +378,34 @@ static void open_for_processes(CudaCollective *c)
 static void connect_processes(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
     if (forced != MGPU_IMPLEMENTATION_AUTO && forced != MGPU_IMPLEMENTATION_NCCL)
-        mgpu_fail(MGPU_BAD_USAGE, "MGPU_COLLECTIVE=%s is for the GPUs of one process; several transfer by NCCL: leave it out, or start one process", mgpu_implementation_name(forced));
+        mgpu_fail(
+            MGPU_BAD_USAGE,
+            "MGPU_COLLECTIVE=%s is for the GPUs of one process; several transfer by NCCL: leave it out, or start one process",
+            mgpu_implementation_name(forced));
     if (c->lane != MGPU_COMM)
-        mgpu_fail(MGPU_BAD_USAGE, "several processes transfer by NCCL, on the lane comm alone, and the plan has transfers on the lane sync; compile with --plan auto,waited=comm");
+        mgpu_fail(
+            MGPU_BAD_USAGE,
+            "several processes transfer by NCCL, on the lane comm alone, and the plan has transfers on the lane sync; compile with --plan auto,waited=comm");
     if (c->machine->shared && forced != MGPU_IMPLEMENTATION_NCCL)
-        mgpu_fail(MGPU_BAD_USAGE, "two devices share a GPU, and NCCL, by which several processes transfer, takes one for each; start one process, or fewer devices; "
-                  "MGPU_COLLECTIVE=nccl tries it with an NCCL that may take them");
+        mgpu_fail(
+            MGPU_BAD_USAGE,
+            "two devices share a GPU, and NCCL, by which several processes transfer, takes one for each; start one process, or fewer devices; "
+            "MGPU_COLLECTIVE=nccl tries it with an NCCL that may take them");
     c->links = mgpu_cuda_links(c, false);
     open_for_processes(c);
     memset(c->made, MGPU_IMPLEMENTATION_NCCL, sizeof c->made);
     open_codes(c, plan);
     if (largest_through_host(c, plan))
-        mgpu_fail(MGPU_BAD_USAGE, "several processes transfer by NCCL, which adds no numbers of 16 bits that are whole; start one process");
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "several processes transfer by NCCL, which adds no numbers of 16 bits that are whole; start one process");
 }
 
 static void connect_part(CudaCollective *c, const mgpu_plan *plan, uint8_t forced, const CudaCollective *beside)
 {
     if (c->members > MGPU_MOST_MEMBERS)
-        mgpu_fail(MGPU_MACHINE_FAILED, "all-reduces over more than %d GPUs of one process are not supported; mgpuc --mpi makes a program of several", MGPU_MOST_MEMBERS);
+        mgpu_fail(MGPU_MACHINE_FAILED,
+                  "all-reduces over more than %d GPUs of one process are not supported; mgpuc --mpi makes a program of several",
+                  MGPU_MOST_MEMBERS);
     c->reduction = mgpu_reduction_open(plan->devices);
     open_events(c);
     if (forced != MGPU_IMPLEMENTATION_HOST)
@@ -395,8 +418,9 @@ static void connect_part(CudaCollective *c, const mgpu_plan *plan, uint8_t force
 static void say_failed(uint8_t implementation, const CudaCollective *c, const char *why)
 {
     bool nccl = implementation == MGPU_IMPLEMENTATION_NCCL;
-    mgpu_say("%s: warning: transfers by %s fail: %s; the next way is tried%s%s", program_invocation_short_name, nccl ? mgpu_nccl_name(c) : mgpu_implementation_name(implementation), why,
-             nccl ? "; " : "", nccl ? mgpu_nccl_cure(why) : "");
+    mgpu_say("%s: warning: transfers by %s fail: %s; the next way is tried%s%s", program_invocation_short_name,
+             nccl ? mgpu_nccl_name(c) : mgpu_implementation_name(implementation), why, nccl ? "; " : "",
+             nccl ? mgpu_nccl_cure(why) : "");
 }
 
 /* NVLink's switches may be the cause. All processes stop using them. */
@@ -429,8 +453,9 @@ static void try_implementations(CudaCollective *c, const mgpu_plan *plan, uint8_
             mgpu_fail(MGPU_MACHINE_FAILED, "several processes transfer by %s, and it fails: %s; %s", mgpu_nccl_name(c), why,
                       mgpu_nccl_cure(why));
         if (forced || implementation == MGPU_IMPLEMENTATION_HOST)
-            mgpu_fail(MGPU_MACHINE_FAILED, "transfers by %s fail: %s%s%s", nccl ? mgpu_nccl_name(c) : mgpu_implementation_name(implementation), why,
-                      nccl ? "; " : "", nccl ? mgpu_nccl_cure(why) : "");
+            mgpu_fail(MGPU_MACHINE_FAILED, "transfers by %s fail: %s%s%s",
+                      nccl ? mgpu_nccl_name(c) : mgpu_implementation_name(implementation), why, nccl ? "; " : "",
+                      nccl ? mgpu_nccl_cure(why) : "");
         say_failed(implementation, c, why);
         c->barred[implementation] = true;
         if (nccl)
@@ -446,8 +471,12 @@ Collective *mgpu_cuda_connect(DeviceSet *m, Device **devices, const mgpu_plan *p
 {
     CudaCollective *c = mgpu_allocate(1, sizeof *c);
     uint8_t forced = read_implementation();
-    *c = (CudaCollective){.machine = m, .devices = (CudaDevice **)devices, .members = plan->devices, .lane = beside ? MGPU_SYNC : MGPU_COMM,
-                          .local = m->local, .processes = processes,
+    *c = (CudaCollective){.machine = m,
+                          .devices = (CudaDevice **)devices,
+                          .members = plan->devices,
+                          .lane = beside ? MGPU_SYNC : MGPU_COMM,
+                          .local = m->local,
+                          .processes = processes,
                           .memory = mgpu_allocate((size_t)plan->devices, sizeof(void *))};
     c->collective.close = close_collective;
     if (c->members == 1) {

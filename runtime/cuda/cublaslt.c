@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { MOST_ALIGNMENT = 16 }; /* bytes: more makes no difference; the library requires it of biases, sums and gelu's buffer */
-enum { CANDIDATES = 16 }; /* of --tune */
+enum { CANDIDATES = 16 };     /* of --tune */
 /* of a matmul: kernels can start early, the library's cannot. On an H100 lenet5, whose matmuls are as small, takes 0.95 of its
  * time without the library, and tests/models/attention.net 0.8 */
 static const double SMALL_FLOPS = 1.5e7;
@@ -26,14 +26,16 @@ static const double LARGE_FLOPS = 2e9; /* of a matmul: above, a second call gain
 enum { ROWS, COLUMNS, DEPTH, BATCH };
 enum { A, B, D, MATRICES, VECTOR = MATRICES /* a bias, or sums */, AUX /* the buffer of gelu */, OPERANDS };
 
-#define CUBLASLT_FIELD(result, symbol, field, parameters) result (*field) parameters;
+#define CUBLASLT_FIELD(result, symbol, field, parameters) result(*field) parameters;
 #define CUBLASLT_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Functions, field), false},
-typedef struct Functions { CUBLASLT_FUNCTIONS(CUBLASLT_FIELD) } Functions;
+typedef struct Functions {
+    CUBLASLT_FUNCTIONS(CUBLASLT_FIELD)
+} Functions;
 static const CudaSymbol SYMBOLS[] = {CUBLASLT_FUNCTIONS(CUBLASLT_SYMBOL)};
 static const char *const NAMES[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 static const char PACKAGE[] = "CUDA's package libcublas, such as libcublas-13-0, or pip's nvidia-cublas";
 
-typedef struct MatmulCall { /* one call of the library */
+typedef struct MatmulCall {             /* one call of the library */
     int64_t extent[4], first[MATRICES]; /* first: elements, relative to the whole matmul */
     cublasLtMatrixLayout_t layout[MATRICES];
     cublasLtMatmulAlgo_t algo;
@@ -43,8 +45,9 @@ struct AlgorithmChoice { /* the algorithm for a kernel's matmul, for these align
     int alignment[OPERANDS];
     uint32_t epilogue;
     cublasLtMatmulDesc_t desc;
-    MatmulCall part[2]; int parts; /* the second part is computed first */
-    bool adds;        /* the first part is added to the result of the second: they divide the K dimension */
+    MatmulCall part[2];
+    int parts; /* the second part is computed first */
+    bool adds; /* the first part is added to the result of the second: they divide the K dimension */
     bool found;
     /* of --tune: by kernels, without the matmul of the previous call; by the library, all. own_us infinity: not timed */
     AlternativeTimes times;
@@ -52,24 +55,27 @@ struct AlgorithmChoice { /* the algorithm for a kernel's matmul, for these align
 };
 typedef struct Operands {
     uint8_t *at[OPERANDS]; /* NULL: none */
-    void *workspace; int64_t bytes;
+    void *workspace;
+    int64_t bytes;
 } Operands;
 typedef struct Done { /* an operation that the library computes */
     const mgpu_op *op;
     const mgpu_library_matmul *matmul;
-    const AlgorithmChoice *choice;   /* NULL: the next operation computes it, too */
-    uint32_t epilogue;      /* CUBLASLT_EPILOGUE_... */
-    int argument[OPERANDS]; /* of the call; -1: none */
+    const AlgorithmChoice *choice; /* NULL: the next operation computes it, too */
+    uint32_t epilogue;             /* CUBLASLT_EPILOGUE_... */
+    int argument[OPERANDS];        /* of the call; -1: none */
 } Done;
 struct Cublaslt {
     Functions f;
     cublasLtHandle_t handle;
     AlgorithmChoice **choices; /* [kernel] */
     int kernels;
-    Tuning *tuning;   /* NULL: no --tune */
-    bool all;         /* all matmuls, not only large ones */
-    int refused; cublasStatus_t why; /* matmuls whose trial was rejected; the last reason */
-    Done *done; int done_count; /* sorted by op */
+    Tuning *tuning; /* NULL: no --tune */
+    bool all;       /* all matmuls, not only large ones */
+    int refused;
+    cublasStatus_t why; /* matmuls whose trial was rejected; the last reason */
+    Done *done;
+    int done_count; /* sorted by op */
 };
 
 /* ---- opening */
@@ -164,21 +170,25 @@ static void set_extents(const mgpu_library_matmul *p, int64_t samples, int64_t e
 }
 
 /* part: extents of the part; whole: those of the matmul, which give the pitch of a matrix without gaps */
-static cublasLtMatrixLayout_t make_layout(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matrix *m, const int64_t *part,
-                                          const int64_t *whole, int rows, int columns)
+static cublasLtMatrixLayout_t make_layout(const Cublaslt *l, const CudaDevice *d, const mgpu_library_matrix *m,
+                                          const int64_t *part, const int64_t *whole, int rows, int columns)
 {
     cublasLtMatrixLayout_t layout = NULL;
     int64_t beside = part[m->transposed ? columns : rows], others = part[m->transposed ? rows : columns];
     int64_t pitch = m->pitch ? m->pitch : whole[m->transposed ? columns : rows];
     int32_t count = (int32_t)part[BATCH];
-    check(l, d, -1, l->f.layout_create(&layout, type_of(m->type), (uint64_t)beside, (uint64_t)others, pitch), "cublasLtMatrixLayoutCreate");
-    check(l, d, -1, l->f.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "cublasLtMatrixLayoutSetAttribute");
-    check(l, d, -1, l->f.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m->batch_stride, sizeof m->batch_stride),
+    check(l, d, -1, l->f.layout_create(&layout, type_of(m->type), (uint64_t)beside, (uint64_t)others, pitch),
+          "cublasLtMatrixLayoutCreate");
+    check(l, d, -1, l->f.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+          "cublasLtMatrixLayoutSetAttribute");
+    check(l, d, -1,
+          l->f.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m->batch_stride, sizeof m->batch_stride),
           "cublasLtMatrixLayoutSetAttribute");
     return layout;
 }
 
-static void set(const Cublaslt *l, const CudaDevice *d, int lane, cublasLtMatmulDesc_t desc, int attribute, const void *value, size_t bytes)
+static void set(const Cublaslt *l, const CudaDevice *d, int lane, cublasLtMatmulDesc_t desc, int attribute, const void *value,
+                size_t bytes)
 {
     check(l, d, lane, l->f.desc_set(desc, attribute, value, bytes), "cublasLtMatmulDescSetAttribute");
 }
@@ -210,7 +220,10 @@ static int beside(const mgpu_library_matrix *m, int which)
     return m->transposed ? COLUMNS_OF[which] : ROWS_OF[which];
 }
 
-static double flops_of(const int64_t *extent) { return 2 * (double)extent[ROWS] * (double)extent[COLUMNS] * (double)extent[DEPTH] * (double)extent[BATCH]; }
+static double flops_of(const int64_t *extent)
+{
+    return 2 * (double)extent[ROWS] * (double)extent[COLUMNS] * (double)extent[DEPTH] * (double)extent[BATCH];
+}
 
 /* Returns the extent that is no multiple of 16 bytes in memory, if all rows begin at such multiples; -1 if there is none or it
  * does not matter. On an H100 GPT-2's three matmuls of 50,257 classes (bf16, 32,768 rows of 768) took 3.8, 3.3 and 3.2 ms in two
@@ -220,12 +233,14 @@ static int find_odd(const mgpu_library_matmul *p, const AlgorithmChoice *c, cons
     const mgpu_library_matrix *matrix[] = {&p->a, &p->b, &p->d};
     int64_t unit = MOST_ALIGNMENT / mgpu_dtype_bytes(p->a.type);
     int odd = -1;
-    if (mgpu_dtype_bytes(p->a.type) > 4 || (p->a.type == MGPU_F32 && !p->tf32) || c->epilogue != CUBLASLT_EPILOGUE_DEFAULT || flops_of(extent) < LARGE_FLOPS)
+    if (mgpu_dtype_bytes(p->a.type) > 4 || (p->a.type == MGPU_F32 && !p->tf32) || c->epilogue != CUBLASLT_EPILOGUE_DEFAULT ||
+        flops_of(extent) < LARGE_FLOPS)
         return -1;
     for (int i = 0; i < MATRICES; i++) {
         int axis = beside(matrix[i], i);
         int64_t pitch = matrix[i]->pitch ? matrix[i]->pitch : extent[axis];
-        if (c->alignment[i] < MOST_ALIGNMENT || pitch % unit || matrix[i]->batch_stride % unit || (odd >= 0 && odd != axis && extent[axis] % unit))
+        if (c->alignment[i] < MOST_ALIGNMENT || pitch % unit || matrix[i]->batch_stride % unit ||
+            (odd >= 0 && odd != axis && extent[axis] % unit))
             return -1;
         if (extent[axis] % unit)
             odd = axis;
@@ -273,8 +288,8 @@ static void describe(const Cublaslt *l, const CudaDevice *d, const mgpu_library_
 }
 
 /* ---- the choice Finds algorithms that need at most this workspace, the library's favourite first, and returns their number. */
-static int ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, const AlgorithmChoice *c, const MatmulCall *part, cublasLtMatmulHeuristicResult_t *results,
-               int wanted)
+static int ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, const AlgorithmChoice *c, const MatmulCall *part,
+               cublasLtMatmulHeuristicResult_t *results, int wanted)
 {
     const cublasLtMatrixLayout_t *layout = part->layout;
     cublasLtMatmulPreference_t preference = NULL;
@@ -291,7 +306,8 @@ static int ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, const 
         status = l->f.preference_set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i, &alignment, sizeof alignment);
     }
     check(l, d, -1, status, "cublasLtMatmulPreferenceSetAttribute");
-    status = l->f.get_heuristic(l->handle, c->desc, layout[A], layout[B], layout[D], layout[D], preference, wanted, results, &count);
+    status =
+        l->f.get_heuristic(l->handle, c->desc, layout[A], layout[B], layout[D], layout[D], preference, wanted, results, &count);
     if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
         check(l, d, -1, status, "cublasLtMatmulAlgoGetHeuristic");
     for (int i = 0; i < count && status == CUBLAS_STATUS_SUCCESS; i++)
@@ -302,7 +318,8 @@ static int ask(const Cublaslt *l, const CudaDevice *d, int64_t workspace, const 
 }
 
 /* Likewise for the first part; the second one uses the library's favourite. */
-static int ask_parts(const Cublaslt *l, const CudaDevice *d, int64_t workspace, AlgorithmChoice *c, cublasLtMatmulHeuristicResult_t *results, int wanted)
+static int ask_parts(const Cublaslt *l, const CudaDevice *d, int64_t workspace, AlgorithmChoice *c,
+                     cublasLtMatmulHeuristicResult_t *results, int wanted)
 {
     if (c->parts > 1 && !ask(l, d, workspace, c, &c->part[1], results, 1))
         return 0;
@@ -310,24 +327,27 @@ static int ask_parts(const Cublaslt *l, const CudaDevice *d, int64_t workspace, 
     return ask(l, d, workspace, c, &c->part[0], results, wanted);
 }
 
-static cublasStatus_t multiply_part(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p, const AlgorithmChoice *c, const MatmulCall *part,
-                                    const cublasLtMatmulAlgo_t *algo, bool adds, const Operands *o)
+static cublasStatus_t multiply_part(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p,
+                                    const AlgorithmChoice *c, const MatmulCall *part, const cublasLtMatmulAlgo_t *algo, bool adds,
+                                    const Operands *o)
 {
     static const double ONE[] = {0, 1};
     static const float ONE_F32[] = {0, 1};
     bool wide = p->sums == MGPU_F64;
-    uint8_t *a = o->at[A] + part->first[A] * mgpu_dtype_bytes(p->a.type), *b = o->at[B] + part->first[B] * mgpu_dtype_bytes(p->b.type);
+    uint8_t *a = o->at[A] + part->first[A] * mgpu_dtype_bytes(p->a.type),
+            *b = o->at[B] + part->first[B] * mgpu_dtype_bytes(p->b.type);
     uint8_t *to = o->at[D] + part->first[D] * mgpu_dtype_bytes(p->d.type);
     return l->f.matmul(l->handle, c->desc, wide ? (const void *)&ONE[1] : &ONE_F32[1], a, part->layout[A], b, part->layout[B],
-                       wide ? (const void *)&ONE[adds] : &ONE_F32[adds], to, part->layout[D], to, part->layout[D], algo, o->workspace,
-                       (size_t)o->bytes, d->stream[MGPU_COMP]);
+                       wide ? (const void *)&ONE[adds] : &ONE_F32[adds], to, part->layout[D], to, part->layout[D], algo,
+                       o->workspace, (size_t)o->bytes, d->stream[MGPU_COMP]);
 }
 
 /* algo: of the first part */
 static cublasStatus_t multiply(const CudaDevice *d, const Cublaslt *l, const mgpu_library_matmul *p, const AlgorithmChoice *c,
                                const cublasLtMatmulAlgo_t *algo, const Operands *o)
 {
-    cublasStatus_t status = c->parts > 1 ? multiply_part(d, l, p, c, &c->part[1], &c->part[1].algo, false, o) : CUBLAS_STATUS_SUCCESS;
+    cublasStatus_t status =
+        c->parts > 1 ? multiply_part(d, l, p, c, &c->part[1], &c->part[1].algo, false, o) : CUBLAS_STATUS_SUCCESS;
     return status ? status : multiply_part(d, l, p, c, &c->part[0], algo, c->adds, o);
 }
 
@@ -342,7 +362,8 @@ static bool is_refused(Cublaslt *l, cublasStatus_t status)
     return refused;
 }
 
-static bool try_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_library_matmul *p, const AlgorithmChoice *c, const Operands *o)
+static bool try_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_library_matmul *p, const AlgorithmChoice *c,
+                       const Operands *o)
 {
     mgpu_cuda_declare(d, MGPU_COMP, "a matmul that is tried", NULL, -1);
     cublasStatus_t status = multiply(d, l, p, c, &c->part[0].algo, o);
@@ -364,12 +385,14 @@ static char *text_of_matrix(const mgpu_library_matrix *m, int alignment)
 static char *key_of(const CudaDevice *d, const Cublaslt *l, const Done *done, const AlgorithmChoice *c, int64_t workspace)
 {
     const mgpu_library_matmul *p = done->matmul;
-    char *matrix[] = {text_of_matrix(&p->a, c->alignment[A]), text_of_matrix(&p->b, c->alignment[B]), text_of_matrix(&p->d, c->alignment[D])};
+    char *matrix[] = {text_of_matrix(&p->a, c->alignment[A]), text_of_matrix(&p->b, c->alignment[B]),
+                      text_of_matrix(&p->d, c->alignment[D])};
     char *key = mgpu_format("cublasLt %zu, %s: %lldx%lldx%lld of %lld, %s %s %s, sums %s%s, epilogue %u@%d@%d, work %lld%s",
-                            l->f.get_version(), d->kernels[mgpu_cuda_row(d, done->op->target)].launch[0].function, (long long)extent_of(p, ROWS, d->samples),
-                            (long long)extent_of(p, COLUMNS, d->samples), (long long)extent_of(p, DEPTH, d->samples), (long long)extent_of(p, BATCH, d->samples),
-                            matrix[A], matrix[B], matrix[D], mgpu_dtype_name(p->sums), p->tf32 ? " tf32" : "", c->epilogue, c->alignment[VECTOR],
-                            c->alignment[AUX], (long long)workspace, c->parts > 1 ? ", in two" : "");
+                            l->f.get_version(), d->kernels[mgpu_cuda_row(d, done->op->target)].launch[0].function,
+                            (long long)extent_of(p, ROWS, d->samples), (long long)extent_of(p, COLUMNS, d->samples),
+                            (long long)extent_of(p, DEPTH, d->samples), (long long)extent_of(p, BATCH, d->samples), matrix[A],
+                            matrix[B], matrix[D], mgpu_dtype_name(p->sums), p->tf32 ? " tf32" : "", c->epilogue,
+                            c->alignment[VECTOR], c->alignment[AUX], (long long)workspace, c->parts > 1 ? ", in two" : "");
     for (int i = 0; i < MATRICES; i++)
         free(matrix[i]);
     return key;
@@ -388,7 +411,8 @@ static bool run_alternative(const CudaDevice *d, const void *context, int altern
 {
     const MatmulTrial *t = context;
     if (alternative > 0)
-        return multiply(d, t->l, t->done->matmul, t->choice, &t->results[alternative - 1].algo, t->operands) == CUBLAS_STATUS_SUCCESS;
+        return multiply(d, t->l, t->done->matmul, t->choice, &t->results[alternative - 1].algo, t->operands) ==
+               CUBLAS_STATUS_SUCCESS;
     mgpu_cuda_launch_first(d, t->phase, t->done->op);
     return true;
 }
@@ -400,7 +424,8 @@ static bool may_differ(const CudaDevice *d, const mgpu_library_matmul *p) { retu
 static bool tune(const CudaDevice *d, Cublaslt *l, const MatmulTrial *t, AlgorithmChoice *c, int count)
 {
     char *key = key_of(d, l, t->done, c, t->operands->bytes);
-    c->times = mgpu_time_alternatives(d, l->tuning, &(Alternatives){.key = key, .count = 1 + count, .usual = 1, .run = run_alternative, .context = t});
+    c->times = mgpu_time_alternatives(
+        d, l->tuning, &(Alternatives){.key = key, .count = 1 + count, .usual = 1, .run = run_alternative, .context = t});
     free(key);
     if (c->times.best > 0)
         c->part[0].algo = t->results[c->times.best - 1].algo;
@@ -431,17 +456,15 @@ static AlgorithmChoice *find_choice(const Cublaslt *l, int kernel, const Algorit
 static Operands operands_at(const CudaDevice *d, const mgpu_device_phase *p, const Done *done)
 {
     const mgpu_op *op = done->op;
-    Operands o = {.workspace = mgpu_cuda_argument(d, p, op, op->read_count + op->write_count - 2), .bytes = mgpu_cuda_workspace(op)};
+    Operands o = {.workspace = mgpu_cuda_argument(d, p, op, op->read_count + op->write_count - 2),
+                  .bytes = mgpu_cuda_workspace(op)};
     for (int i = 0; i < OPERANDS; i++)
         if (done->argument[i] >= 0)
             o.at[i] = (uint8_t *)mgpu_cuda_argument(d, p, op, done->argument[i]) + bytes_before(done->matmul, i);
     return o;
 }
 
-static void add_done(Cublaslt *l, Done done)
-{
-    MGPU_PUSH(l->done, l->done_count, done);
-}
+static void add_done(Cublaslt *l, Done done) { MGPU_PUSH(l->done, l->done_count, done); }
 
 static const AlgorithmChoice *choose(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p, int kernel, const Done *done)
 {
@@ -497,7 +520,8 @@ static Done joined(const CudaDevice *d, Cublaslt *l, const mgpu_device_phase *p,
     const mgpu_epilogue *e = &d->kernels[op->target].epilogue;
     int first = op->read_count - 1; /* of what is written: the step block is no argument */
     int y = first + e->y, sums = e->sums >= 0 ? first + e->sums : -1, result = first + e->writes;
-    bool of_a = mgpu_access_of(op, e->x)->buffer == mgpu_access_of(op, e->reads + matmul->a.argument)->buffer, stored = is_stored(e, op);
+    bool of_a = mgpu_access_of(op, e->x)->buffer == mgpu_access_of(op, e->reads + matmul->a.argument)->buffer,
+         stored = is_stored(e, op);
     Done done = {.op = op, .matmul = matmul, .epilogue = epilogue_of(e, stored, of_a)};
     done.argument[A] = e->reads + matmul->a.argument;
     done.argument[B] = e->reads + matmul->b.argument;
@@ -528,7 +552,8 @@ static const mgpu_op *find_gradient(const CudaDevice *d, const mgpu_device_phase
     int left = mgpu_access_of(op, op->read_count + e->writes)->buffer;
     for (const mgpu_op *later = op + 1; is_stored(e, op) && later < p->ops + p->op_count; later++) {
         const mgpu_gpu_kernel *k = later->verb == MGPU_CALL ? &d->kernels[later->target] : NULL;
-        if (k && k->epilogue.kind == MGPU_EPILOGUE_DGELU && mgpu_is_joined(k, later) && mgpu_access_of(later, k->epilogue.before)->buffer == left)
+        if (k && k->epilogue.kind == MGPU_EPILOGUE_DGELU && mgpu_is_joined(k, later) &&
+            mgpu_access_of(later, k->epilogue.before)->buffer == left)
             return later;
     }
     return NULL;
@@ -604,7 +629,9 @@ static void prepare_matmul(const CudaDevice *d, Cublaslt *l, const mgpu_device_p
     const mgpu_library_matmul *matmul = d->kernels[op->target].matmul;
     if (is_left(d, l, matmul))
         return;
-    Done done = {.op = op, .matmul = matmul, .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
+    Done done = {.op = op,
+                 .matmul = matmul,
+                 .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
                  .argument = {matmul->a.argument, matmul->b.argument, 2, -1, -1}};
     done.choice = choose(d, l, p, op->target, &done);
     const AlternativeTimes *t = done.choice ? &done.choice->times : NULL;

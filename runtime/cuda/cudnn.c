@@ -17,14 +17,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* clang-format off */
 enum { ALIGNMENT = 16 /* bytes: of x, w, y */, WORKSPACE_ALIGNMENT = 256, CONFIGURATIONS = 32, MOST_BLOCKS = 4096, MOST_RANK = 5 };
-enum { CANDIDATES = 16 }; /* of --tune */
+/* clang-format on */
+enum { CANDIDATES = 16 };                                             /* of --tune */
 enum { HOPPER = 9, LARGE_WORKSPACE = 32 << 20, WORKSPACE = 4 << 20 }; /* bytes without transposed weights, as for matmuls */
 enum { Y, X, W, TENSORS }; /* as MGPU_CONVOLUTION_...; also their ids in graphs and variant packs */
 
-#define CUDNN_FIELD(result, symbol, field, parameters) result (*field) parameters;
+#define CUDNN_FIELD(result, symbol, field, parameters) result(*field) parameters;
 #define CUDNN_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Functions, field), false},
-typedef struct Functions { CUDNN_FUNCTIONS(CUDNN_FIELD) } Functions;
+typedef struct Functions {
+    CUDNN_FUNCTIONS(CUDNN_FIELD)
+} Functions;
 static const CudaSymbol SYMBOLS[] = {CUDNN_FUNCTIONS(CUDNN_SYMBOL)};
 static const char NAME[] = "libcudnn.so.9";
 static const double LARGE_STEP = 5e11; /* operations: below that, opening the library, which takes a second, is not worth it */
@@ -34,21 +38,25 @@ static const char PACKAGE[] = "cuDNN's package, such as libcudnn9-cuda-13, or pi
 typedef struct PlanChoice { /* the execution plan for a kernel's convolution */
     bool asked;
     cudnnBackendDescriptor_t plan; /* NULL: there is none */
-    cudnnBackendDescriptor_t candidate[CANDIDATES]; int candidates; /* the plans to choose from */
-    cudnnBackendDescriptor_t *made; int made_count; /* all descriptors created for it */
-    AlternativeTimes times;                   /* of --tune: by the kernel, and by the chosen plan */
+    cudnnBackendDescriptor_t candidate[CANDIDATES];
+    int candidates; /* the plans to choose from */
+    cudnnBackendDescriptor_t *made;
+    int made_count;         /* all descriptors created for it */
+    AlternativeTimes times; /* of --tune: by the kernel, and by the chosen plan */
 } PlanChoice;
 struct Cudnn {
     Functions f;
     cudnnHandle_t handle;
     CUfunction transpose[3]; /* of elements of 2, 4, 8 bytes; NULL: not needed */
-    PlanChoice *choices;         /* [kernel] */
+    PlanChoice *choices;     /* [kernel] */
     int kernels;
-    bool all;                /* every convolution that it supports, not only those known to be faster */
-    CUdeviceptr work; int64_t work_bytes; /* 0: not allocated yet */
-    Tuning *tuning;          /* NULL: no --tune */
-    int done;                /* convolutions that it computes */
-    int refused; cudnnStatus_t why; /* convolutions that it rejected; the last reason */
+    bool all; /* every convolution that it supports, not only those known to be faster */
+    CUdeviceptr work;
+    int64_t work_bytes; /* 0: not allocated yet */
+    Tuning *tuning;     /* NULL: no --tune */
+    int done;           /* convolutions that it computes */
+    int refused;
+    cudnnStatus_t why; /* convolutions that it rejected; the last reason */
 };
 
 /* ---- calls */
@@ -59,7 +67,10 @@ static void check(const Cudnn *l, const CudaDevice *d, int lane, cudnnStatus_t s
         mgpu_cuda_library_failed(d, lane, call, l->f.get_error_string(status), "MGPU_CUDNN");
 }
 
-static bool is_refusal(cudnnStatus_t status) { return status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR; }
+static bool is_refusal(cudnnStatus_t status)
+{
+    return status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR;
+}
 
 static cudnnBackendDescriptor_t make(const Cudnn *l, const CudaDevice *d, PlanChoice *c, int type)
 {
@@ -68,17 +79,20 @@ static cudnnBackendDescriptor_t make(const Cudnn *l, const CudaDevice *d, PlanCh
     return c->made[c->made_count++];
 }
 
-static void set(const Cudnn *l, const CudaDevice *d, int lane, cudnnBackendDescriptor_t to, int attribute, int type, int64_t count, const void *value)
+static void set(const Cudnn *l, const CudaDevice *d, int lane, cudnnBackendDescriptor_t to, int attribute, int type,
+                int64_t count, const void *value)
 {
     check(l, d, lane, l->f.set_attribute(to, attribute, type, count, value), "cudnnBackendSetAttribute");
 }
 
-static void set_descriptor(const Cudnn *l, const CudaDevice *d, cudnnBackendDescriptor_t to, int attribute, cudnnBackendDescriptor_t value)
+static void set_descriptor(const Cudnn *l, const CudaDevice *d, cudnnBackendDescriptor_t to, int attribute,
+                           cudnnBackendDescriptor_t value)
 {
     set(l, d, -1, to, attribute, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
-static void set_numbers(const Cudnn *l, const CudaDevice *d, cudnnBackendDescriptor_t to, int attribute, int64_t count, const int64_t *value)
+static void set_numbers(const Cudnn *l, const CudaDevice *d, cudnnBackendDescriptor_t to, int attribute, int64_t count,
+                        const int64_t *value)
 {
     set(l, d, -1, to, attribute, CUDNN_TYPE_INT64, count, value);
 }
@@ -131,7 +145,8 @@ static void open_workspace(CudaDevice *d, Cudnn *l, int64_t outside_arena)
         weights = own > weights ? own : weights;
     }
     l->work_bytes = weights + (d->gpu->major >= HOPPER ? LARGE_WORKSPACE : WORKSPACE);
-    l->work = mgpu_cuda_allocate(d, l->work_bytes, l->work_bytes + outside_arena, "besides its arena, cuDNN (MGPU_CUDNN=off goes without it) takes");
+    l->work = mgpu_cuda_allocate(d, l->work_bytes, l->work_bytes + outside_arena,
+                                 "besides its arena, cuDNN (MGPU_CUDNN=off goes without it) takes");
     d->outside_arena_bytes += l->work_bytes;
 }
 
@@ -199,7 +214,10 @@ Cudnn *mgpu_cudnn_open(CudaDevice *d, int kernels, int64_t outside_arena, char *
     return l;
 }
 
-CudaRange mgpu_cudnn_workspace(const Cudnn *l) { return (CudaRange){l->work, l->work + (uint64_t)l->work_bytes, true, "cuDNN's workspace"}; }
+CudaRange mgpu_cudnn_workspace(const Cudnn *l)
+{
+    return (CudaRange){l->work, l->work + (uint64_t)l->work_bytes, true, "cuDNN's workspace"};
+}
 
 static void drop_choice(const Cudnn *l, const CudaDevice *d, PlanChoice *c)
 {
@@ -226,11 +244,15 @@ void mgpu_cudnn_close(const CudaDevice *d, Cudnn *l)
 
 static int type_of(uint8_t type)
 {
-    return type == MGPU_F64 ? CUDNN_DATA_DOUBLE : type == MGPU_F32 ? CUDNN_DATA_FLOAT : type == MGPU_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
+    return type == MGPU_F64   ? CUDNN_DATA_DOUBLE
+           : type == MGPU_F32 ? CUDNN_DATA_FLOAT
+           : type == MGPU_F16 ? CUDNN_DATA_HALF
+                              : CUDNN_DATA_BFLOAT16;
 }
 
 /* Extents are in the library's order, with channels second; in memory channels are innermost. */
-static cudnnBackendDescriptor_t describe_tensor(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, PlanChoice *c, int which)
+static cudnnBackendDescriptor_t describe_tensor(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v,
+                                                PlanChoice *c, int which)
 {
     cudnnBackendDescriptor_t to = make(l, d, c, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     const int64_t *places = which == X ? v->inputs : which == W ? v->taps : v->outputs, id = which, alignment = ALIGNMENT;
@@ -252,7 +274,8 @@ static cudnnBackendDescriptor_t describe_tensor(const Cudnn *l, const CudaDevice
     return to;
 }
 
-static cudnnBackendDescriptor_t describe_windows(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, PlanChoice *c)
+static cudnnBackendDescriptor_t describe_windows(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v,
+                                                 PlanChoice *c)
 {
     cudnnBackendDescriptor_t to = make(l, d, c, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
     int type = v->type == MGPU_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT, mode = CUDNN_CROSS_CORRELATION;
@@ -268,18 +291,30 @@ static cudnnBackendDescriptor_t describe_windows(const Cudnn *l, const CudaDevic
     return to;
 }
 
-static cudnnBackendDescriptor_t describe_operation(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, PlanChoice *c)
+static cudnnBackendDescriptor_t describe_operation(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v,
+                                                   PlanChoice *c)
 {
-    static const struct { int descriptor, alpha, beta, windows, tensor[TENSORS]; } OPERATION[] = {
-        [MGPU_CONVOLUTION_Y] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                                {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W}},
-        [MGPU_CONVOLUTION_X] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                                {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W}},
-        [MGPU_CONVOLUTION_W] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-                                {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW}}};
+    static const struct {
+        int descriptor, alpha, beta, windows, tensor[TENSORS];
+    } OPERATION[] = {
+        [MGPU_CONVOLUTION_Y] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                                {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                                 CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W}},
+        [MGPU_CONVOLUTION_X] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                                {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W}},
+        [MGPU_CONVOLUTION_W] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                                {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW}}};
     static const float ONE = 1, ZERO = 0;
     cudnnBackendDescriptor_t to = make(l, d, c, OPERATION[v->result].descriptor);
     set(l, d, -1, to, OPERATION[v->result].alpha, CUDNN_TYPE_FLOAT, 1, &ONE);
@@ -297,19 +332,22 @@ static cudnnBackendDescriptor_t describe_operation(const Cudnn *l, const CudaDev
 static bool is_unwanted(const mgpu_library_convolution *v, int note)
 {
     return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
-           note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION || note == CUDNN_NUMERICAL_NOTE_FFT || note == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
-           (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && v->type == MGPU_F32 && !v->tf32);
+           note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION || note == CUDNN_NUMERICAL_NOTE_FFT ||
+           note == CUDNN_NUMERICAL_NOTE_WINOGRAD || (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && v->type == MGPU_F32 && !v->tf32);
 }
 
-static bool may_use(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, PlanChoice *c, cudnnBackendDescriptor_t configuration)
+static bool may_use(const Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, PlanChoice *c,
+                    cudnnBackendDescriptor_t configuration)
 {
     cudnnBackendDescriptor_t engine = make(l, d, c, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     int note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t count = 0;
     bool may = true;
-    check(l, d, -1, l->f.get_attribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine),
+    check(l, d, -1,
+          l->f.get_attribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine),
           "cudnnBackendGetAttribute of an engine");
-    check(l, d, -1, l->f.get_attribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MGPU_COUNT(note), &count, note),
+    check(l, d, -1,
+          l->f.get_attribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MGPU_COUNT(note), &count, note),
           "cudnnBackendGetAttribute of an engine's notes");
     for (int i = 0; i < count; i++)
         may = may && !is_unwanted(v, note[i]);
@@ -317,7 +355,8 @@ static bool may_use(const Cudnn *l, const CudaDevice *d, const mgpu_library_conv
 }
 
 /* Returns NULL if the engine does not support it here, or needs more than `workspace`. */
-static cudnnBackendDescriptor_t make_plan(Cudnn *l, const CudaDevice *d, PlanChoice *c, cudnnBackendDescriptor_t configuration, int64_t workspace)
+static cudnnBackendDescriptor_t make_plan(Cudnn *l, const CudaDevice *d, PlanChoice *c, cudnnBackendDescriptor_t configuration,
+                                          int64_t workspace)
 {
     cudnnBackendDescriptor_t plan = make(l, d, c, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     int64_t bytes = 0, count;
@@ -334,7 +373,8 @@ static cudnnBackendDescriptor_t make_plan(Cudnn *l, const CudaDevice *d, PlanCho
 }
 
 /* Gets configurations of engines by one of the library's heuristics, the best first; returns their number. */
-static int ask(Cudnn *l, const CudaDevice *d, PlanChoice *c, cudnnBackendDescriptor_t graph, int mode, cudnnBackendDescriptor_t *configuration)
+static int ask(Cudnn *l, const CudaDevice *d, PlanChoice *c, cudnnBackendDescriptor_t graph, int mode,
+               cudnnBackendDescriptor_t *configuration)
 {
     cudnnBackendDescriptor_t rules = make(l, d, c, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     int64_t count = 0;
@@ -344,7 +384,8 @@ static int ask(Cudnn *l, const CudaDevice *d, PlanChoice *c, cudnnBackendDescrip
     for (int i = 0; i < CONFIGURATIONS && !status; i++)
         configuration[i] = make(l, d, c, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     if (!status)
-        status = l->f.get_attribute(rules, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, CONFIGURATIONS, &count, configuration);
+        status = l->f.get_attribute(rules, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, CONFIGURATIONS, &count,
+                                    configuration);
     l->why = status ? status : l->why;
     if (!is_refusal(status))
         check(l, d, -1, status, "cudnnBackendGetAttribute of engines");
@@ -354,7 +395,8 @@ static int ask(Cudnn *l, const CudaDevice *d, PlanChoice *c, cudnnBackendDescrip
 static void choose(Cudnn *l, const CudaDevice *d, const mgpu_library_convolution *v, PlanChoice *c, int64_t workspace)
 {
     static const int MODE[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
-    cudnnBackendDescriptor_t operation = describe_operation(l, d, v, c), graph = make(l, d, c, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    cudnnBackendDescriptor_t operation = describe_operation(l, d, v, c),
+                             graph = make(l, d, c, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     cudnnBackendDescriptor_t configuration[CONFIGURATIONS];
     set(l, d, -1, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &l->handle);
     set_descriptor(l, d, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
@@ -366,7 +408,8 @@ static void choose(Cudnn *l, const CudaDevice *d, const mgpu_library_convolution
     for (int k = 0; k < MGPU_COUNT(MODE) && !status && c->candidates < wanted; k++) {
         int count = ask(l, d, c, graph, MODE[k], configuration);
         for (int i = 0; i < count && c->candidates < wanted; i++) {
-            cudnnBackendDescriptor_t plan = may_use(l, d, v, c, configuration[i]) ? make_plan(l, d, c, configuration[i], workspace) : NULL;
+            cudnnBackendDescriptor_t plan =
+                may_use(l, d, v, c, configuration[i]) ? make_plan(l, d, c, configuration[i], workspace) : NULL;
             if (plan)
                 c->candidate[c->candidates++] = plan;
         }
@@ -377,7 +420,9 @@ static void choose(Cudnn *l, const CudaDevice *d, const mgpu_library_convolution
 /* ---- running */
 
 /* matrices that are transposed between memory and the library's order */
-typedef struct Transposition { int64_t count, rows, columns, from_pitch, from_apart, to_pitch, to_apart; } Transposition;
+typedef struct Transposition {
+    int64_t count, rows, columns, from_pitch, from_apart, to_pitch, to_apart;
+} Transposition;
 
 static Transposition transposition_of(const mgpu_library_convolution *v)
 {
@@ -392,17 +437,22 @@ static Transposition inverse(Transposition t)
     return (Transposition){t.count, t.columns, t.rows, t.to_pitch, t.to_apart, t.from_pitch, t.from_apart};
 }
 
-static void transpose(const Cudnn *l, const CudaDevice *d, int lane, const mgpu_library_convolution *v, void *to, const void *from, Transposition t)
+static void transpose(const Cudnn *l, const CudaDevice *d, int lane, const mgpu_library_convolution *v, void *to,
+                      const void *from, Transposition t)
 {
-    int64_t tiles = t.count * ((t.rows + MGPU_TRANSPOSED - 1) / MGPU_TRANSPOSED) * ((t.columns + MGPU_TRANSPOSED - 1) / MGPU_TRANSPOSED);
+    int64_t tiles =
+        t.count * ((t.rows + MGPU_TRANSPOSED - 1) / MGPU_TRANSPOSED) * ((t.columns + MGPU_TRANSPOSED - 1) / MGPU_TRANSPOSED);
     void *parameters[] = {&to, &from, &t.count, &t.rows, &t.columns, &t.from_pitch, &t.from_apart, &t.to_pitch, &t.to_apart};
     CUfunction function = l->transpose[v->type == MGPU_F64 ? 2 : v->type == MGPU_F32];
-    mgpu_cuda_check(d, lane, d->cuda->launch_kernel(function, (unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS), 1, 1,
-                                                    MGPU_TRANSPOSED * MGPU_TRANSPOSED_ROWS, 1, 1, 0, d->stream[MGPU_COMP], parameters, NULL),
+    mgpu_cuda_check(d, lane,
+                    d->cuda->launch_kernel(function, (unsigned)(tiles < MOST_BLOCKS ? tiles : MOST_BLOCKS), 1, 1,
+                                           MGPU_TRANSPOSED * MGPU_TRANSPOSED_ROWS, 1, 1, 0, d->stream[MGPU_COMP], parameters,
+                                           NULL),
                     "cuLaunchKernel");
 }
 
-static cudnnStatus_t execute(const Cudnn *l, const CudaDevice *d, int lane, cudnnBackendDescriptor_t plan, void *const at[TENSORS], void *work)
+static cudnnStatus_t execute(const Cudnn *l, const CudaDevice *d, int lane, cudnnBackendDescriptor_t plan,
+                             void *const at[TENSORS], void *work)
 {
     static const int64_t ID[] = {Y, X, W};
     PlanChoice pack = {0};
@@ -417,8 +467,8 @@ static cudnnStatus_t execute(const Cudnn *l, const CudaDevice *d, int lane, cudn
 }
 
 /* argument: as in the call. Transposes weights as necessary, and returns the library's status. */
-static cudnnStatus_t convolve(const Cudnn *l, const CudaDevice *d, int lane, const mgpu_library_convolution *v, cudnnBackendDescriptor_t plan,
-                              void *const *argument)
+static cudnnStatus_t convolve(const Cudnn *l, const CudaDevice *d, int lane, const mgpu_library_convolution *v,
+                              cudnnBackendDescriptor_t plan, void *const *argument)
 {
     void *work = (void *)(uintptr_t)l->work, *w = argument[v->w], *own = filter_bytes(v) ? work : w;
     void *const at[] = {[Y] = argument[v->y], [X] = argument[v->x], [W] = own};
@@ -439,7 +489,8 @@ static bool is_aligned(const mgpu_library_convolution *v, void *const *argument)
 
 /* Tries the convolution once, where the kernel can still be used instead, with the real operands in the unused arena. The trial
  * also loads what cannot be loaded during a capture. */
-static void try_convolution(const CudaDevice *d, Cudnn *l, const mgpu_library_convolution *v, PlanChoice *c, void *const *argument)
+static void try_convolution(const CudaDevice *d, Cudnn *l, const mgpu_library_convolution *v, PlanChoice *c,
+                            void *const *argument)
 {
     mgpu_cuda_declare(d, MGPU_COMP, "a convolution that is tried", NULL, -1);
     cudnnStatus_t status = convolve(l, d, -1, v, c->plan, argument);
@@ -456,25 +507,35 @@ static void try_convolution(const CudaDevice *d, Cudnn *l, const mgpu_library_co
 static char *key_of(const CudaDevice *d, const Cudnn *l, const mgpu_op *op)
 {
     const mgpu_library_convolution *v = d->kernels[op->target].convolution;
-    char *key = mgpu_format("cudnn %zu, %s: convolution %d of %s%s, weights %d, samples %lld, channels %lld %lld by %lld, work %lld:",
-                            l->f.get_version(), d->kernels[mgpu_cuda_row(d, op->target)].launch[0].function, v->result, mgpu_dtype_name(v->type), v->tf32 ? " tf32" : "",
-                            v->filter, (long long)d->samples, (long long)v->in, (long long)v->out, (long long)v->groups, (long long)l->work_bytes);
+    char *key =
+        mgpu_format("cudnn %zu, %s: convolution %d of %s%s, weights %d, samples %lld, channels %lld %lld by %lld, work %lld:",
+                    l->f.get_version(), d->kernels[mgpu_cuda_row(d, op->target)].launch[0].function, v->result,
+                    mgpu_dtype_name(v->type), v->tf32 ? " tf32" : "", v->filter, (long long)d->samples, (long long)v->in,
+                    (long long)v->out, (long long)v->groups, (long long)l->work_bytes);
     for (int i = 0; i < v->dims; i++) {
-        char *longer = mgpu_format("%s %lldx%lld=%lld/%lld/%lld+%lld+%lld", key, (long long)v->inputs[i], (long long)v->taps[i], (long long)v->outputs[i],
-                                   (long long)v->stride[i], (long long)v->dilation[i], (long long)v->low[i], (long long)v->high[i]);
+        char *longer = mgpu_format("%s %lldx%lld=%lld/%lld/%lld+%lld+%lld", key, (long long)v->inputs[i], (long long)v->taps[i],
+                                   (long long)v->outputs[i], (long long)v->stride[i], (long long)v->dilation[i],
+                                   (long long)v->low[i], (long long)v->high[i]);
         free(key);
         key = longer;
     }
     return key;
 }
 
-typedef struct ConvolutionTrial { const Cudnn *l; const mgpu_device_phase *phase; const mgpu_op *op; const PlanChoice *choice; void *const *argument; } ConvolutionTrial;
+typedef struct ConvolutionTrial {
+    const Cudnn *l;
+    const mgpu_device_phase *phase;
+    const mgpu_op *op;
+    const PlanChoice *choice;
+    void *const *argument;
+} ConvolutionTrial;
 
 static bool run_alternative(const CudaDevice *d, const void *context, int alternative)
 {
     const ConvolutionTrial *t = context;
     if (alternative > 0)
-        return convolve(t->l, d, -1, d->kernels[t->op->target].convolution, t->choice->candidate[alternative - 1], t->argument) == CUDNN_STATUS_SUCCESS;
+        return convolve(t->l, d, -1, d->kernels[t->op->target].convolution, t->choice->candidate[alternative - 1], t->argument) ==
+               CUDNN_STATUS_SUCCESS;
     mgpu_cuda_launch_first(d, t->phase, t->op);
     return true;
 }
@@ -482,7 +543,8 @@ static bool run_alternative(const CudaDevice *d, const void *context, int altern
 static void tune(const CudaDevice *d, Cudnn *l, const ConvolutionTrial *t, PlanChoice *c)
 {
     char *key = key_of(d, l, t->op);
-    c->times = mgpu_time_alternatives(d, l->tuning, &(Alternatives){.key = key, .count = 1 + c->candidates, .usual = 0, .run = run_alternative, .context = t});
+    c->times = mgpu_time_alternatives(
+        d, l->tuning, &(Alternatives){.key = key, .count = 1 + c->candidates, .usual = 0, .run = run_alternative, .context = t});
     free(key);
     bool faster = c->times.best > 0 && c->times.best_us < c->times.kernel_us;
     c->plan = faster ? c->candidate[c->times.best - 1] : NULL;
@@ -530,12 +592,14 @@ void mgpu_cudnn_prepare(const CudaDevice *d, Cudnn *l, Tuning *tuning, char *des
     for (int k = 0; k < d->plan->phase_count; k++)
         prepare_phase(d, l, &d->plan->phases[k].devices[d->number]);
     l->tuning = NULL;
-    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]), "cuStreamSynchronize of convolutions that are tried");
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[MGPU_COMP]),
+                    "cuStreamSynchronize of convolutions that are tried");
     size_t used = strlen(description);
     snprintf(description + used, capacity - used, ", %d convolution%s", l->done, l->done == 1 ? "" : "s");
     used = strlen(description);
     if (l->refused)
-        snprintf(description + used, capacity - used, l->why ? ", %d by kernels (%s)" : ", %d by kernels", l->refused, l->f.get_error_string(l->why));
+        snprintf(description + used, capacity - used, l->why ? ", %d by kernels (%s)" : ", %d by kernels", l->refused,
+                 l->f.get_error_string(l->why));
 }
 
 int mgpu_cudnn_run(const CudaDevice *d, const Cudnn *l, const DeviceCall *call)

@@ -255,20 +255,11 @@ static void cuda_close(Device *device)
     free(d);
 }
 
-static int64_t cuda_arena_bytes(const Device *d)
-{
-    return ((const CudaDevice *)d)->arena_bytes;
-}
+static int64_t cuda_arena_bytes(const Device *d) { return ((const CudaDevice *)d)->arena_bytes; }
 
-static uint8_t *cuda_arena(Device *d)
-{
-    return (uint8_t *)(uintptr_t)cuda_device(d)->arena;
-}
+static uint8_t *cuda_arena(Device *d) { return (uint8_t *)(uintptr_t)cuda_device(d)->arena; }
 
-static uint8_t *cuda_staging(Device *d)
-{
-    return cuda_device(d)->staging;
-}
+static uint8_t *cuda_staging(Device *d) { return cuda_device(d)->staging; }
 
 static void cuda_copy_in(Device *device, int64_t offset, const void *from, int64_t bytes)
 {
@@ -294,27 +285,19 @@ static void cuda_copy_out(Device *device, int lane, void *to, int64_t offset, in
         mgpu_cuda_declare(d, MGPU_HOST, "a copy to the host", NULL, -1);
     for (int64_t at = 0, part; at < bytes; at += part) {
         part = bytes - at < BOUNCE_BYTES ? bytes - at : BOUNCE_BYTES;
-        mgpu_cuda_check(d, lane, d->cuda->memcpy_dtoh_async(d->bounce, d->arena + (CUdeviceptr)(offset + at), (size_t)part, stream),
+        mgpu_cuda_check(d, lane,
+                        d->cuda->memcpy_dtoh_async(d->bounce, d->arena + (CUdeviceptr)(offset + at), (size_t)part, stream),
                         "cuMemcpyDtoHAsync");
         mgpu_cuda_check(d, lane, d->cuda->stream_synchronize(stream), "cuMemcpyDtoHAsync");
         memcpy((uint8_t *)to + at, d->bounce, (size_t)part);
     }
 }
 
-static void cuda_settled(Device *d)
-{
-    (void)d;
-}
+static void cuda_settled(Device *d) { (void)d; }
 
-static const char *cuda_library_name(const Device *d)
-{
-    return ((const CudaDevice *)d)->description;
-}
+static const char *cuda_library_name(const Device *d) { return ((const CudaDevice *)d)->description; }
 
-static int64_t cuda_library_bytes(const Device *d)
-{
-    return ((const CudaDevice *)d)->outside_arena_bytes;
-}
+static int64_t cuda_library_bytes(const Device *d) { return ((const CudaDevice *)d)->outside_arena_bytes; }
 
 /* ---- asynchronous execution */
 static void open_step_memory(CudaDevice *d, int count)
@@ -325,7 +308,8 @@ static void open_step_memory(CudaDevice *d, int count)
         return;
     mgpu_cuda_check(d, -1, d->cuda->mem_host_alloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
     memset(memory, 0, bytes);
-    CUresult r = d->cuda->stream_write_value(d->stream[MGPU_COMP], (CUdeviceptr)(uintptr_t)memory, 0, CU_STREAM_WRITE_VALUE_DEFAULT);
+    CUresult r =
+        d->cuda->stream_write_value(d->stream[MGPU_COMP], (CUdeviceptr)(uintptr_t)memory, 0, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (r == CUDA_SUCCESS)
         r = d->cuda->stream_synchronize(d->stream[MGPU_COMP]);
     /* written numbers are not essential */
@@ -343,7 +327,8 @@ static void cuda_create_events(Device *device, int count)
     mgpu_cuda_enter(d, -1);
     d->events = mgpu_allocate((size_t)count, sizeof *d->events);
     for (; d->event_count < count; d->event_count++)
-        mgpu_cuda_check(d, -1, d->cuda->event_create(&d->events[d->event_count], CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING),
+        mgpu_cuda_check(d, -1,
+                        d->cuda->event_create(&d->events[d->event_count], CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING),
                         "cuEventCreate");
     open_step_memory(d, count);
 }
@@ -353,12 +338,16 @@ static void cuda_create_events(Device *device, int count)
 static void capture_step_write(CudaDevice *d, int lane, int event_number)
 {
     mgpu_cuda_declare(d, lane, "a note", NULL, -1);
-    mgpu_cuda_check(d, lane, d->cuda->memcpy_dtoh_async((void *)&d->written_step[event_number], d->launched, sizeof *d->written_step, d->stream[lane]), "cuMemcpyDtoHAsync");
+    mgpu_cuda_check(
+        d, lane,
+        d->cuda->memcpy_dtoh_async((void *)&d->written_step[event_number], d->launched, sizeof *d->written_step, d->stream[lane]),
+        "cuMemcpyDtoHAsync");
 }
 
 static void write_value(CudaDevice *d, int lane, CUdeviceptr to, uint32_t value)
 {
-    mgpu_cuda_check(d, lane, d->cuda->stream_write_value(d->stream[lane], to, value, CU_STREAM_WRITE_VALUE_DEFAULT), "cuStreamWriteValue32");
+    mgpu_cuda_check(d, lane, d->cuda->stream_write_value(d->stream[lane], to, value, CU_STREAM_WRITE_VALUE_DEFAULT),
+                    "cuStreamWriteValue32");
 }
 
 static void cuda_write_step(Device *device, int lane, int event_number, uint32_t value)
@@ -379,10 +368,7 @@ static uint32_t cuda_written_step(const Device *device, int event_number)
     return d->written_step ? atomic_load_explicit(&d->written_step[event_number], memory_order_acquire) : 0;
 }
 
-static bool cuda_writes_steps(const Device *device)
-{
-    return ((const CudaDevice *)device)->written_step != NULL;
-}
+static bool cuda_writes_steps(const Device *device) { return ((const CudaDevice *)device)->written_step != NULL; }
 
 static int64_t cuda_available(Device *device)
 {
@@ -407,14 +393,18 @@ static void cuda_record_event(Device *device, int lane, int event_number, bool w
 {
     CudaDevice *d = cuda_device(device);
     mgpu_cuda_enter(d, lane);
-    mgpu_cuda_check(d, lane, d->cuda->event_record_with_flags(d->events[event_number], d->stream[lane], within ? CU_EVENT_RECORD_DEFAULT : recorded(d)), "cuEventRecord");
+    mgpu_cuda_check(d, lane,
+                    d->cuda->event_record_with_flags(d->events[event_number], d->stream[lane],
+                                                     within ? CU_EVENT_RECORD_DEFAULT : recorded(d)),
+                    "cuEventRecord");
 }
 
 static void cuda_wait_event(Device *device, int lane, int event_number)
 {
     CudaDevice *d = cuda_device(device);
     mgpu_cuda_enter(d, lane);
-    mgpu_cuda_check(d, lane, d->cuda->stream_wait_event(d->stream[lane], d->events[event_number], CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
+    mgpu_cuda_check(d, lane, d->cuda->stream_wait_event(d->stream[lane], d->events[event_number], CU_EVENT_WAIT_DEFAULT),
+                    "cuStreamWaitEvent");
 }
 
 static const char *cuda_wait_on_host(Device *device, int event_number, char text[400])
@@ -493,10 +483,7 @@ static bool cuda_call(Device *device, const DeviceCall *call, int count, const m
     return true;
 }
 
-static bool cuda_checks(const Device *d)
-{
-    return ((const CudaDevice *)d)->cuda->declare != NULL;
-}
+static bool cuda_checks(const Device *d) { return ((const CudaDevice *)d)->cuda->declare != NULL; }
 
 static void cuda_declare(Device *device, const mgpu_op *op, const char *operation, const DeviceRange *ranges, int count)
 {
@@ -537,7 +524,8 @@ static void create_fork_events(CudaDevice *d)
     for (int i = 0; i < MGPU_COUNT(d->fork_events); i++)
         mgpu_cuda_check(d, -1, d->cuda->event_create(&d->fork_events[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     if (d->written_step)
-        d->launched = mgpu_cuda_allocate(d, sizeof *d->written_step, sizeof *d->written_step, "besides its arena, notes in graphs take");
+        d->launched =
+            mgpu_cuda_allocate(d, sizeof *d->written_step, sizeof *d->written_step, "besides its arena, notes in graphs take");
 }
 
 /* NCCL asks for a thread-local capture ("Using NCCL with CUDA Graphs", Capture modes), as threads of other devices allocate
@@ -549,7 +537,8 @@ static void cuda_begin_segment(Device *device, bool transfers)
     if (transfers && !d->fork_events[0])
         create_fork_events(d);
     mgpu_cuda_check(d, MGPU_COMP,
-                    d->cuda->stream_begin_capture(d->stream[MGPU_COMP], transfers ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED),
+                    d->cuda->stream_begin_capture(d->stream[MGPU_COMP], transfers ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+                                                                                  : CU_STREAM_CAPTURE_MODE_RELAXED),
                     "cuStreamBeginCapture");
     d->captures = true;
     d->captures_transfers = transfers;
@@ -557,7 +546,10 @@ static void cuda_begin_segment(Device *device, bool transfers)
         follow_lane(d, MGPU_COMM, MGPU_COMP);
 }
 
-typedef struct Graph { CUgraphExec exec; bool transfers; } Graph;
+typedef struct Graph {
+    CUgraphExec exec;
+    bool transfers;
+} Graph;
 
 static void *cuda_end_segment(Device *device)
 {
@@ -610,8 +602,10 @@ static void cuda_clock(Device *device, int lane, int number)
     if (number >= d->clocks[lane].count)
         d->clocks[lane].events = mgpu_resize(d->clocks[lane].events, (size_t)(number + 1) * sizeof(CUevent));
     for (; d->clocks[lane].count <= number; d->clocks[lane].count++)
-        mgpu_cuda_check(d, lane, d->cuda->event_create(&d->clocks[lane].events[d->clocks[lane].count], CU_EVENT_DEFAULT), "cuEventCreate");
-    mgpu_cuda_check(d, lane, d->cuda->event_record_with_flags(d->clocks[lane].events[number], d->stream[lane], recorded(d)), "cuEventRecord");
+        mgpu_cuda_check(d, lane, d->cuda->event_create(&d->clocks[lane].events[d->clocks[lane].count], CU_EVENT_DEFAULT),
+                        "cuEventCreate");
+    mgpu_cuda_check(d, lane, d->cuda->event_record_with_flags(d->clocks[lane].events[number], d->stream[lane], recorded(d)),
+                    "cuEventRecord");
 }
 
 static double cuda_seconds(Device *device, int lane, int from, int to)
@@ -641,10 +635,7 @@ static void cuda_unlock(DeviceSet *m, void *memory)
     check_machine(m, m->local.first, m->cuda->mem_free_host(memory), "cuMemFreeHost");
 }
 
-static void cuda_achieved(DeviceSet *m, const char *what)
-{
-    m->achieved = what;
-}
+static void cuda_achieved(DeviceSet *m, const char *what) { m->achieved = what; }
 
 static void cuda_range(Device *d, const char *name)
 {

@@ -15,19 +15,19 @@ extern const DeviceKind mgpu_device_cuda;
 struct DeviceSet {
     const CudaDriver *cuda;
     GpuList list;
-    int count;               /* devices of all processes */
-    DeviceSpan local;          /* devices of this process; the arrays below are for these only */
-    const Gpu **gpu;         /* [device]; devices that share a GPU have the same pointer */
-    CUcontext *context;      /* [device]: the primary context of its GPU */
-    bool shared;             /* some GPU has two devices */
-    int version;             /* of the driver: 12040 is 12.4 */
-    const char *achieved;    /* what the program has achieved, for messages, or NULL */
+    int count;            /* devices of all processes */
+    DeviceSpan local;     /* devices of this process; the arrays below are for these only */
+    const Gpu **gpu;      /* [device]; devices that share a GPU have the same pointer */
+    CUcontext *context;   /* [device]: the primary context of its GPU */
+    bool shared;          /* some GPU has two devices */
+    int version;          /* of the driver: 12040 is 12.4 */
+    const char *achieved; /* what the program has achieved, for messages, or NULL */
     int (*nccl_allocate)(void **memory, size_t bytes), (*nccl_free)(void *memory); /* of NCCL; NULL: not used */
 };
 
-typedef struct Cublaslt Cublaslt;    /* cublaslt.c */
-typedef struct Cudnn Cudnn;          /* cudnn.c */
-typedef struct Tuning Tuning;        /* tuning.c */
+typedef struct Cublaslt Cublaslt; /* cublaslt.c */
+typedef struct Cudnn Cudnn;       /* cudnn.c */
+typedef struct Tuning Tuning;     /* tuning.c */
 typedef struct CudaDevice {
     const CudaDriver *cuda;
     const Gpu *gpu;
@@ -35,39 +35,46 @@ typedef struct CudaDevice {
     const mgpu_program *program;
     const mgpu_plan *plan;
     const DeviceSet *machine;
-    CUstream stream[MGPU_LANES];       /* stream of the lane host: copies to the host */
-    CUmodule *modules; int module_count, last_module; /* last_module: the module of the last function found */
-    const mgpu_image **images;         /* [module]: what it was loaded from */
-    CUfunction (*function)[2];         /* [kernel]; NULL: none */
-    int *instead;                      /* [kernel]: the kernel that --tune chose in its place; NULL: no --tune */
-    int most_shared;                   /* most bytes of shared memory of a block, static and dynamic */
+    CUstream stream[MGPU_LANES]; /* stream of the lane host: copies to the host */
+    CUmodule *modules;
+    int module_count, last_module; /* last_module: the module of the last function found */
+    const mgpu_image **images;     /* [module]: what it was loaded from */
+    CUfunction (*function)[2];     /* [kernel]; NULL: none */
+    int *instead;                  /* [kernel]: the kernel that --tune chose in its place; NULL: no --tune */
+    int most_shared;               /* most bytes of shared memory of a block, static and dynamic */
     const mgpu_gpu_kernel *kernels;
     int kernel_count;
     CUdeviceptr arena;
-    bool nccl_arena;                   /* the arena was allocated by NCCL */
+    bool nccl_arena; /* the arena was allocated by NCCL */
     int64_t arena_bytes, samples;
-    int64_t outside_arena_bytes;                   /* bytes allocated outside the arena for collectives and cuDNN's workspace */
+    int64_t outside_arena_bytes; /* bytes allocated outside the arena for collectives and cuDNN's workspace */
     uint8_t *staging;
-    uint8_t *bounce;                   /* page-locked, for copies from and to pageable memory */
-    CUevent *events; int event_count;
-    _Atomic uint32_t *written_step;           /* [event], page-locked; NULL: the driver cannot write to it from a stream */
-    struct { CUevent *events; int count; } clocks[MGPU_LANES];
-    void **parameters; int most_parameters;
-    Cublaslt *library;                 /* NULL: kernels compute all matmuls */
-    Cudnn *cudnn;                      /* NULL: kernels compute all convolutions */
+    uint8_t *bounce; /* page-locked, for copies from and to pageable memory */
+    CUevent *events;
+    int event_count;
+    _Atomic uint32_t *written_step; /* [event], page-locked; NULL: the driver cannot write to it from a stream */
+    struct {
+        CUevent *events;
+        int count;
+    } clocks[MGPU_LANES];
+    void **parameters;
+    int most_parameters;
+    Cublaslt *library;                   /* NULL: kernels compute all matmuls */
+    Cudnn *cudnn;                        /* NULL: kernels compute all convolutions */
     _Atomic int64_t launches, launch_ns; /* graphs and calls issued, and the host's time in that */
-    bool overlaps, after_kernel;       /* programmatic dependent launch may be used; comp's last work was our kernel */
-    bool captures, captures_transfers; /* lane comp is being captured; lane comm, too; for the issuing thread only */
-    CUevent fork_events[2]; /* events by which lanes comp and comm fork and join around a graph with transfers; NULL: not created yet */
-    CUdeviceptr launched;              /* the number that such graphs copy to the host, written before each launch; 0: none */
-    pthread_mutex_t *serial_lock;            /* MGPU_GRAPHS=wait: held by the thread whose operation is executing */
+    bool overlaps, after_kernel;         /* programmatic dependent launch may be used; comp's last work was our kernel */
+    bool captures, captures_transfers;   /* lane comp is being captured; lane comm, too; for the issuing thread only */
+    /* events by which lanes comp and comm fork and join around a graph with transfers; NULL: not created yet */
+    CUevent fork_events[2];
+    CUdeviceptr launched;         /* the number that such graphs copy to the host, written before each launch; 0: none */
+    pthread_mutex_t *serial_lock; /* MGPU_GRAPHS=wait: held by the thread whose operation is executing */
     int number;
     char description[400];
     __attribute__((noreturn)) void (*fail)(void *context, int lane, const char *what);
     void (*fail_async)(void *context, const char *error, const char *call);
     void (*stage)(void *context, const char *what); /* as in DevicePlan */
     void *owner;
-    _Atomic int64_t *returned;         /* as in DevicePlan */
+    _Atomic int64_t *returned; /* as in DevicePlan */
 } CudaDevice;
 
 static inline CudaDevice *cuda_device(Device *d) { return (CudaDevice *)d; }
@@ -76,11 +83,12 @@ static inline CudaDevice *cuda_device(Device *d) { return (CudaDevice *)d; }
 /* Ends the program if the call failed. lane: the lane whose operation it belongs to, or -1. */
 void mgpu_cuda_check(const CudaDevice *, int lane, CUresult, const char *call);
 const char *mgpu_cuda_error_text(const CudaDevice *, CUresult, const char *call, char text[400]); /* describes a failed call */
-void mgpu_cuda_serialize_on(const CudaDevice *);         /* MGPU_GRAPHS=wait: the caller's operation runs there; NULL: none */
-void mgpu_cuda_enter(const CudaDevice *, int lane);  /* makes the device's context current */
+void mgpu_cuda_serialize_on(const CudaDevice *);    /* MGPU_GRAPHS=wait: the caller's operation runs there; NULL: none */
+void mgpu_cuda_enter(const CudaDevice *, int lane); /* makes the device's context current */
 /* Ends the program because a call of a library failed. status: the library's word for it; variable: the environment variable that
  * turns the library off. */
-__attribute__((noreturn)) void mgpu_cuda_library_failed(const CudaDevice *, int lane, const char *call, const char *status, const char *variable);
+__attribute__((noreturn)) void mgpu_cuda_library_failed(const CudaDevice *, int lane, const char *call, const char *status,
+                                                        const char *variable);
 
 /* Declares to a checking driver (the virtual GPU) that work issued to the lane from now on belongs to `operation` and touches
  * these bytes; count -1: unknown. */
@@ -96,7 +104,7 @@ int64_t mgpu_cuda_workspace(const mgpu_op *);
 CUdeviceptr mgpu_cuda_allocate(const CudaDevice *, int64_t bytes, int64_t outside_arena, const char *what);
 
 /* image.c: loads the image for the device's GPU, and the functions of all kernels in it. */
-char *mgpu_image_archs(const mgpu_image *); /* "sm_90, compute_90", each once; the caller frees it */
+char *mgpu_image_archs(const mgpu_image *);                         /* "sm_90, compute_90", each once; the caller frees it */
 void mgpu_cuda_load(CudaDevice *, const mgpu_program *, bool tune); /* tune: also the alternative tiles of contractions */
 CUfunction mgpu_cuda_function(CudaDevice *, const char *name);
 
@@ -127,7 +135,8 @@ void mgpu_cuda_launch_first(const CudaDevice *, const mgpu_device_phase *, const
 /* cudnn.c: convolutions by cuDNN, likewise. mgpu_cudnn_run returns how many kernels it issues in place of a call; 0: it does not
  * compute it. */
 bool mgpu_cudnn_wanted(const CudaDevice *, bool tuned);
-Cudnn *mgpu_cudnn_open(CudaDevice *, int kernels, int64_t outside_arena, char *description, size_t capacity); /* outside_arena: bytes for collectives */
+/* outside_arena: bytes for collectives */
+Cudnn *mgpu_cudnn_open(CudaDevice *, int kernels, int64_t outside_arena, char *description, size_t capacity);
 void mgpu_cudnn_close(const CudaDevice *, Cudnn *);
 CudaRange mgpu_cudnn_workspace(const Cudnn *); /* that its calls write */
 void mgpu_cudnn_prepare(const CudaDevice *, Cudnn *, Tuning *, char *description, size_t capacity);

@@ -10,14 +10,22 @@
 
 #define CUDA_SYMBOL(symbol, field, parameters) {#symbol, offsetof(CudaDriver, field), false},
 #define CUDA_OPTIONAL(symbol, field, parameters) {#symbol, offsetof(CudaDriver, field), true},
-static const CudaSymbol SYMBOLS[] = {CUDA_FUNCTIONS(CUDA_SYMBOL) CUDA_LATER(CUDA_OPTIONAL){"vgpuDeclare", offsetof(CudaDriver, declare), true},
-                                      {"vgpuTell", offsetof(CudaDriver, publish), true}, {"vgpuHear", offsetof(CudaDriver, waited_for), true}};
+static const CudaSymbol SYMBOLS[] = {CUDA_FUNCTIONS(CUDA_SYMBOL)
+                                         CUDA_LATER(CUDA_OPTIONAL){"vgpuDeclare", offsetof(CudaDriver, declare), true},
+                                     {"vgpuTell", offsetof(CudaDriver, publish), true},
+                                     {"vgpuHear", offsetof(CudaDriver, waited_for), true}};
 #undef CUDA_SYMBOL
 #undef CUDA_OPTIONAL
-static const CudaLibrary LIBRARY = {.name = "libcuda.so.1", .package = "NVIDIA's driver (on Debian the package libcuda1)",
-                                    .symbols = SYMBOLS, .count = MGPU_COUNT(SYMBOLS)};
+static const CudaLibrary LIBRARY = {.name = "libcuda.so.1",
+                                    .package = "NVIDIA's driver (on Debian the package libcuda1)",
+                                    .symbols = SYMBOLS,
+                                    .count = MGPU_COUNT(SYMBOLS)};
 
-static struct { pthread_once_t once; CudaDriver table; char *why; } driver = {.once = PTHREAD_ONCE_INIT};
+static struct {
+    pthread_once_t once;
+    CudaDriver table;
+    char *why;
+} driver = {.once = PTHREAD_ONCE_INIT};
 
 static void open_driver(void)
 {
@@ -48,7 +56,9 @@ bool mgpu_cuda_is_virtual(void)
 
 int mgpu_cuda_driver_version(void)
 {
-    struct { CUresult (*get)(int *); } table;
+    struct {
+        CUresult (*get)(int *);
+    } table;
     static const CudaSymbol GET = {"cuDriverGetVersion", 0, false};
     CudaLibrary library = {.name = LIBRARY.name, .package = LIBRARY.package, .symbols = &GET, .count = 1};
     char *why = mgpu_cuda_open(&library, &table);

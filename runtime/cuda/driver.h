@@ -21,53 +21,59 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
-typedef struct CUuuid { char bytes[16]; } CUuuid;
+typedef struct CUuuid {
+    char bytes[16];
+} CUuuid;
 
 enum { /* CUresult */
-    CUDA_SUCCESS = 0,
-    CUDA_ERROR_INVALID_VALUE = 1,
-    CUDA_ERROR_OUT_OF_MEMORY = 2,
-    CUDA_ERROR_NOT_INITIALIZED = 3,
-    CUDA_ERROR_NO_DEVICE = 100,
-    CUDA_ERROR_INVALID_DEVICE = 101,
-    CUDA_ERROR_INVALID_IMAGE = 200,
-    CUDA_ERROR_INVALID_CONTEXT = 201,
-    CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
-    CUDA_ERROR_ECC_UNCORRECTABLE = 214,
-    CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217,
-    CUDA_ERROR_INVALID_PTX = 218,
-    CUDA_ERROR_NVLINK_UNCORRECTABLE = 220,
-    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
-    CUDA_ERROR_CONTAINED = 226,
-    CUDA_ERROR_INVALID_HANDLE = 400,
-    CUDA_ERROR_NOT_FOUND = 500,
-    CUDA_ERROR_NOT_READY = 600,
-    CUDA_ERROR_ILLEGAL_ADDRESS = 700,
-    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
-    CUDA_ERROR_LAUNCH_TIMEOUT = 702,
-    CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704,
-    CUDA_ERROR_ASSERT = 710,
-    CUDA_ERROR_TOO_MANY_PEERS = 711,
-    CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
-    CUDA_ERROR_ILLEGAL_INSTRUCTION = 715,
-    CUDA_ERROR_MISALIGNED_ADDRESS = 716,
-    CUDA_ERROR_INVALID_ADDRESS_SPACE = 717,
-    CUDA_ERROR_INVALID_PC = 718,
-    CUDA_ERROR_LAUNCH_FAILED = 719,
-    CUDA_ERROR_TENSOR_MEMORY_LEAK = 721,
-    CUDA_ERROR_NOT_PERMITTED = 800,
-    CUDA_ERROR_NOT_SUPPORTED = 801,
-    CUDA_ERROR_MPS_CLIENT_TERMINATED = 810,
-    CUDA_ERROR_EXTERNAL_DEVICE = 911,
-    CUDA_ERROR_UNKNOWN = 999
+       CUDA_SUCCESS = 0,
+       CUDA_ERROR_INVALID_VALUE = 1,
+       CUDA_ERROR_OUT_OF_MEMORY = 2,
+       CUDA_ERROR_NOT_INITIALIZED = 3,
+       CUDA_ERROR_NO_DEVICE = 100,
+       CUDA_ERROR_INVALID_DEVICE = 101,
+       CUDA_ERROR_INVALID_IMAGE = 200,
+       CUDA_ERROR_INVALID_CONTEXT = 201,
+       CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
+       CUDA_ERROR_ECC_UNCORRECTABLE = 214,
+       CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217,
+       CUDA_ERROR_INVALID_PTX = 218,
+       CUDA_ERROR_NVLINK_UNCORRECTABLE = 220,
+       CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
+       CUDA_ERROR_CONTAINED = 226,
+       CUDA_ERROR_INVALID_HANDLE = 400,
+       CUDA_ERROR_NOT_FOUND = 500,
+       CUDA_ERROR_NOT_READY = 600,
+       CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+       CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
+       CUDA_ERROR_LAUNCH_TIMEOUT = 702,
+       CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704,
+       CUDA_ERROR_ASSERT = 710,
+       CUDA_ERROR_TOO_MANY_PEERS = 711,
+       CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
+       CUDA_ERROR_ILLEGAL_INSTRUCTION = 715,
+       CUDA_ERROR_MISALIGNED_ADDRESS = 716,
+       CUDA_ERROR_INVALID_ADDRESS_SPACE = 717,
+       CUDA_ERROR_INVALID_PC = 718,
+       CUDA_ERROR_LAUNCH_FAILED = 719,
+       CUDA_ERROR_TENSOR_MEMORY_LEAK = 721,
+       CUDA_ERROR_NOT_PERMITTED = 800,
+       CUDA_ERROR_NOT_SUPPORTED = 801,
+       CUDA_ERROR_MPS_CLIENT_TERMINATED = 810,
+       CUDA_ERROR_EXTERNAL_DEVICE = 911,
+       CUDA_ERROR_UNKNOWN = 999
 };
 enum { /* CUdevice_attribute */
-    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
-    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
+       CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+       CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+       CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+       CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
 };
-enum { CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
+enum {
+    CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
+    CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+};
 enum { CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6 };
 enum { CU_MEMHOSTALLOC_PORTABLE = 1 };
 enum { CU_STREAM_NON_BLOCKING = 1 };
@@ -81,7 +87,10 @@ enum { CU_LAUNCH_ATTRIBUTE_IGNORE = 0, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_S
 typedef struct CUlaunchAttribute {
     int id;
     int reserved;
-    union { char pad[64]; int programmaticStreamSerializationAllowed; } value;
+    union {
+        char pad[64];
+        int programmaticStreamSerializationAllowed;
+    } value;
 } CUlaunchAttribute;
 typedef struct CUlaunchConfig {
     unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
@@ -95,11 +104,16 @@ typedef struct CUlaunchConfig {
  * vgpuTell, vgpuHear: host threads synchronize by a counter; the first is called just before it is raised, the second just after
  * it has been waited for. What the raising thread has waited for has then also completed for the waiting one. */
 enum { CUDA_READS, CUDA_WRITES, CUDA_EXCHANGES /* words accessed by kernels of several GPUs, relaxed, system scope */ };
-typedef struct CudaRange { uint64_t begin, end; int writes; /* CUDA_... */ const char *name; /* of the buffer */ } CudaRange;
+typedef struct CudaRange {
+    uint64_t begin, end;
+    int writes;       /* CUDA_... */
+    const char *name; /* of the buffer */
+} CudaRange;
 typedef void CudaDeclare(void *stream, const char *operation, const CudaRange *, int count);
 typedef void CudaCounterCall(const void *counter, int64_t value);
 
 /* X(symbol in the library, field of CudaDriver, parameters) */
+/* clang-format off */
 #define CUDA_FUNCTIONS(X)                                                                                              \
     X(cuInit, init, (unsigned flags))                                                                                  \
     X(cuDriverGetVersion, driver_get_version, (int *version))                                                          \
@@ -155,14 +169,15 @@ typedef void CudaCounterCall(const void *counter, int64_t value);
     X(cuLaunchKernel, launch_kernel,                                                                                   \
       (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,     \
        unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra))
+/* clang-format on */
 
 /* Likewise, present since CUDA 11.8; NULL if the driver is older. */
-#define CUDA_LATER(X)                                                                                                  \
-    X(cuDeviceGetUuid, device_get_whole_uuid, (CUuuid *uuid, CUdevice device))                                         \
-    X(cuStreamWriteValue32_v2, stream_write_value, (CUstream stream, CUdeviceptr to, uint32_t value, unsigned flags))   \
+#define CUDA_LATER(X)                                                                                                            \
+    X(cuDeviceGetUuid, device_get_whole_uuid, (CUuuid * uuid, CUdevice device))                                                  \
+    X(cuStreamWriteValue32_v2, stream_write_value, (CUstream stream, CUdeviceptr to, uint32_t value, unsigned flags))            \
     X(cuLaunchKernelEx, launch_kernel_ex, (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra))
 
-#define CUDA_FIELD(symbol, field, parameters) CUresult (*field) parameters;
+#define CUDA_FIELD(symbol, field, parameters) CUresult(*field) parameters;
 typedef struct CudaDriver {
     CUDA_FUNCTIONS(CUDA_FIELD)
     CUDA_LATER(CUDA_FIELD)

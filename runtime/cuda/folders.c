@@ -11,10 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_folder(CudaFolders *f, const char *path)
-{
-    MGPU_PUSH(f->list, f->count, mgpu_format("%s", path));
-}
+static void add_folder(CudaFolders *f, const char *path) { MGPU_PUSH(f->list, f->count, mgpu_format("%s", path)); }
 
 /* In reverse order, so that newer versions of the toolkit come first: 13.0 before 12.4. */
 static void add_matches(CudaFolders *f, const char *root, const char *pattern)

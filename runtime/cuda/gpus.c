@@ -46,8 +46,8 @@ static CUresult read_gpu(const CudaDriver *cuda, int ordinal, Gpu *g)
                memcmp(&whole, &uuid, sizeof uuid) != 0;
     int length = snprintf(g->uuid, sizeof g->uuid, g->slice ? "MIG" : "GPU");
     for (int i = 0; i < 16; i++)
-        length += snprintf(g->uuid + length, sizeof g->uuid - (size_t)length, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                           (unsigned char)uuid.bytes[i]);
+        length += snprintf(g->uuid + length, sizeof g->uuid - (size_t)length, "%s%02x",
+                           i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)uuid.bytes[i]);
     return CUDA_SUCCESS;
 }
 

@@ -22,7 +22,9 @@ static int suits(const char *arch, const Gpu *g, bool virtual)
     if (strncmp(arch, "compute_", 8) == 0)
         return number == here || (number < here && last != 'a') ? PTX + 10 * number + (last == 'a') : 0;
     if (strncmp(arch, "sm_", 3) == 0)
-        return number == here ? CODE + 10 * number + (last == 'a') : last != 'a' && number / 10 == g->major && number < here ? CODE + 10 * number : 0;
+        return number == here                                            ? CODE + 10 * number + (last == 'a')
+               : last != 'a' && number / 10 == g->major && number < here ? CODE + 10 * number
+                                                                         : 0;
     return virtual ? OWN : OTHER;
 }
 
@@ -74,8 +76,10 @@ static void fail_if_older(const CudaDevice *d, const mgpu_program *p, const mgpu
     int driver = d->machine->version, unit = text ? 10 : 1000, major = driver / 1000;
     if (image->cuda / unit <= driver / unit)
         return;
-    char *other = text ? mgpu_format("for the GPU itself: mgpuc --arch sm_%d%d", g->major, g->minor)
-                       : mgpu_format("with an NVRTC of CUDA %d (python3 -m pip install nvidia-cuda-nvrtc-cu%d): MGPU_NVRTC=FILE mgpuc", major, major);
+    char *other =
+        text ? mgpu_format("for the GPU itself: mgpuc --arch sm_%d%d", g->major, g->minor)
+             : mgpu_format("with an NVRTC of CUDA %d (python3 -m pip install nvidia-cuda-nvrtc-cu%d): MGPU_NVRTC=FILE mgpuc",
+                           major, major);
     d->fail(d->owner, -1,
             mgpu_format("%s, %s: its driver is of CUDA %d.%d, the kernels for %s were compiled by NVRTC %d.%d; install a driver "
                         "of CUDA %d.%d "
@@ -137,10 +141,7 @@ CUfunction mgpu_cuda_function(CudaDevice *d, const char *name)
     return function;
 }
 
-static bool is_optional(const mgpu_gpu_kernel *k)
-{
-    return k->in_tiles_of;
-} /* there is an alternative */
+static bool is_optional(const mgpu_gpu_kernel *k) { return k->in_tiles_of; } /* there is an alternative */
 
 /* By default a GPU gives a block at most 48 KiB of shared memory, static and dynamic together; the compiler of the image
  * determines how much is static. So the maximum is requested for every kernel, since kernels may share a function. */
@@ -148,7 +149,8 @@ static bool ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const
 {
     int fixed = 0;
     char text[400];
-    mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function), "cuFuncGetAttribute");
+    mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function),
+                    "cuFuncGetAttribute");
     if (fixed + l->shared_bytes > d->most_shared && is_optional(k))
         return false;
     if (fixed + l->shared_bytes > d->most_shared) {
@@ -158,8 +160,9 @@ static bool ask_for_shared_memory(CudaDevice *d, const mgpu_gpu_kernel *k, const
                  d->gpu->name, d->gpu->place, k->name, k->line, fixed + l->shared_bytes, fixed, d->most_shared);
         d->fail(d->owner, -1, text);
     }
-    mgpu_cuda_check(d, -1, d->cuda->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, d->most_shared - fixed),
-                    "cuFuncSetAttribute of dynamic shared memory");
+    mgpu_cuda_check(
+        d, -1, d->cuda->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, d->most_shared - fixed),
+        "cuFuncSetAttribute of dynamic shared memory");
     return true;
 }
 
@@ -170,12 +173,15 @@ static CUfunction find_function(CudaDevice *d, const mgpu_gpu_kernel *k, const m
     int most = 0;
     char text[400];
     CUfunction function = mgpu_cuda_function(d, l->function);
-    mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function), "cuFuncGetAttribute");
+    mgpu_cuda_check(d, -1, d->cuda->func_get_attribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function),
+                    "cuFuncGetAttribute");
     if (l->threads > most && is_optional(k))
         return NULL;
     if (l->threads > most) {
-        snprintf(text, sizeof text, "%s, %s: kernel %s (line %d) wants blocks of %d threads, the GPU can run it with %d; compile for it: mgpuc --arch sm_%d%d",
-                 d->gpu->name, d->gpu->place, k->name, k->line, l->threads, most, d->gpu->major, d->gpu->minor);
+        snprintf(
+            text, sizeof text,
+            "%s, %s: kernel %s (line %d) wants blocks of %d threads, the GPU can run it with %d; compile for it: mgpuc --arch sm_%d%d",
+            d->gpu->name, d->gpu->place, k->name, k->line, l->threads, most, d->gpu->major, d->gpu->minor);
         d->fail(d->owner, -1, text);
     }
     return ask_for_shared_memory(d, k, l, function) ? function : NULL;
@@ -186,7 +192,8 @@ static bool may_overlap(const CudaDevice *d, const char *arch)
 {
     enum { FIRST_ARCH = 90, FIRST_CUDA = 12030 };
     const char *wish = getenv("MGPU_PDL");
-    return number_of(arch) >= FIRST_ARCH && d->cuda->launch_kernel_ex && d->machine->version >= FIRST_CUDA && !(wish && strcmp(wish, "off") == 0);
+    return number_of(arch) >= FIRST_ARCH && d->cuda->launch_kernel_ex && d->machine->version >= FIRST_CUDA &&
+           !(wish && strcmp(wish, "off") == 0);
 }
 
 void mgpu_cuda_load(CudaDevice *d, const mgpu_program *p, bool tune)
@@ -202,8 +209,10 @@ void mgpu_cuda_load(CudaDevice *d, const mgpu_program *p, bool tune)
             d->images[d->module_count] = i;
             d->modules[d->module_count++] = load_image(d, p, i);
         }
-    mgpu_cuda_check(d, -1, d->cuda->device_get_attribute(&d->most_shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, d->gpu->device),
-                    "cuDeviceGetAttribute");
+    mgpu_cuda_check(
+        d, -1,
+        d->cuda->device_get_attribute(&d->most_shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, d->gpu->device),
+        "cuDeviceGetAttribute");
     d->function = mgpu_allocate((size_t)p->kernel_count, sizeof *d->function);
     for (int k = 0; k < p->kernel_count; k++)
         for (int i = 0; i < 2; i++)

@@ -16,20 +16,25 @@ static unsigned blocks_of(const mgpu_launch *l, int64_t samples)
 
 /* follows: the preceding work in the stream is a kernel of the program. If this kernel waits for it by itself (mgpu_device.h),
  * the GPU may start it before that one has ended (CUDA Programming Guide, Programmatic Dependent Launch). */
-static void launch_function(const CudaDevice *d, CUfunction function, unsigned blocks, const mgpu_launch *l, void **parameter, bool follows)
+static void launch_function(const CudaDevice *d, CUfunction function, unsigned blocks, const mgpu_launch *l, void **parameter,
+                            bool follows)
 {
-    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value.programmaticStreamSerializationAllowed = 1};
-    CUlaunchConfig config = {blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes, d->stream[MGPU_COMP], &early, 1};
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                               .value.programmaticStreamSerializationAllowed = 1};
+    CUlaunchConfig config = {blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes, d->stream[MGPU_COMP],
+                             &early, 1};
     if (d->overlaps && follows && l->waits)
         mgpu_cuda_check(d, MGPU_COMP, d->cuda->launch_kernel_ex(&config, function, parameter, NULL), "cuLaunchKernelEx");
     else
         mgpu_cuda_check(d, MGPU_COMP,
-                        d->cuda->launch_kernel(function, blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes, d->stream[MGPU_COMP], parameter, NULL),
+                        d->cuda->launch_kernel(function, blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes,
+                                               d->stream[MGPU_COMP], parameter, NULL),
                         "cuLaunchKernel");
 }
 
 /* parameter: the addresses of the first `count` parameters, with room for the rest */
-static int launch(const CudaDevice *d, const mgpu_op *op, int row, void **parameter, int count, const mgpu_step *step, bool follows)
+static int launch(const CudaDevice *d, const mgpu_op *op, int row, void **parameter, int count, const mgpu_step *step,
+                  bool follows)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[row];
     void *nothing = NULL;
@@ -58,7 +63,8 @@ static void add_call(const CudaDevice *d, CallTable *t, const DeviceCall *call, 
     int64_t samples = call->op->elements ? mgpu_own_elements(call->op) : d->samples;
     if (strcmp(kernel->launch[0].function, first->launch[0].function) != 0 || call->arguments != t->arguments)
         mgpu_die("a launch of kernel %s has a call of another function, %s", first->name, kernel->name);
-    mgpu_add_call(t, call->argument, samples, kernel->words > 0 ? kernel->parameters : NULL, blocks_of(&kernel->launch[0], samples));
+    mgpu_add_call(t, call->argument, samples, kernel->words > 0 ? kernel->parameters : NULL,
+                  blocks_of(&kernel->launch[0], samples));
 }
 
 int mgpu_cuda_launch_table(const CudaDevice *d, const DeviceCall *call, int count, const mgpu_step *step, bool follows)
@@ -77,15 +83,19 @@ int mgpu_cuda_launch_table(const CudaDevice *d, const DeviceCall *call, int coun
 
 /* ---- one call */
 
-int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void *const *argument, int arguments, const mgpu_step *step, bool follows)
+int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void *const *argument, int arguments, const mgpu_step *step,
+                     bool follows)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[op->target];
     const mgpu_epilogue *e = &kernel->epilogue;
     bool joined = mgpu_is_joined(kernel, op);
-    int more = joined ? op->read_count - 1 - e->reads : 0; /* a matmul's operands, which are between the kernel's own arguments */
+    /* a matmul's operands, which are between the kernel's own arguments */
+    int more = joined ? op->read_count - 1 - e->reads : 0;
     int count = joined ? e->reads + e->writes + e->workspace : arguments - kernel->library_work;
     for (int i = 0; i < count; i++)
-        d->parameters[i] = (void *)(uintptr_t)&argument[!joined || i < e->reads ? i : i < e->reads + e->writes ? i + more : arguments - 1];
+        d->parameters[i] = (void *)(uintptr_t)&argument[!joined || i < e->reads    ? i
+                                                        : i < e->reads + e->writes ? i + more
+                                                                                   : arguments - 1];
     return launch(d, op, mgpu_cuda_row(d, op->target), d->parameters, count, step, follows);
 }
 

@@ -73,8 +73,9 @@ char *mgpu_cuda_open(const CudaLibrary *l, void *table)
     if (handle && l->anew && !(handle = open_copy(handle, l->name, &why)))
         return why;
     if (!handle) {
-        char *text = mgpu_format("%s; %s%s", why ? why : dlerror(),
-                                 told ? "MGPU_CUDA_LIBRARIES names that folder; the library comes with " : "it comes with ", l->package);
+        char *text =
+            mgpu_format("%s; %s%s", why ? why : dlerror(),
+                        told ? "MGPU_CUDA_LIBRARIES names that folder; the library comes with " : "it comes with ", l->package);
         free(why);
         return text;
     }
@@ -82,8 +83,8 @@ char *mgpu_cuda_open(const CudaLibrary *l, void *table)
     for (int i = 0; i < l->count; i++) {
         void *function = dlsym(handle, l->symbols[i].name);
         if (!function && !l->symbols[i].optional)
-            return mgpu_format("%s has no function %s: it is too old, a newer one comes with %s", l->name,
-                               l->symbols[i].name, l->package);
+            return mgpu_format("%s has no function %s: it is too old, a newer one comes with %s", l->name, l->symbols[i].name,
+                               l->package);
         memcpy((char *)table + l->symbols[i].offset, &function, sizeof function); /* ISO C has no cast to a function pointer */
     }
     return NULL;

@@ -12,8 +12,8 @@ enum { WORDS = 1 << 16, MOST_NAMED = 4 /* bad links that are named */ };
 
 typedef struct LinkTrial {
     const CudaCollective *c;
-    CUdeviceptr *source, *target;    /* [member], WORDS each */
-    uint32_t *sent, *arrived;        /* page-locked */
+    CUdeviceptr *source, *target; /* [member], WORDS each */
+    uint32_t *sent, *arrived;     /* page-locked */
 } LinkTrial;
 
 static void synchronize(const CudaDevice *d)
@@ -34,7 +34,8 @@ static bool arrived(const LinkTrial *t, int to)
 static void clear(const LinkTrial *t, int to)
 {
     const CudaDevice *d = t->c->devices[to];
-    mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(t->target[to], 0, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemsetD8Async");
+    mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(t->target[to], 0, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]),
+                    "cuMemsetD8Async");
 }
 
 static void fill_pattern(const LinkTrial *t, int from, int to)
@@ -47,7 +48,8 @@ static void fill_pattern(const LinkTrial *t, int from, int to)
 static void send(const LinkTrial *t, CUdeviceptr to, int member)
 {
     const CudaDevice *d = t->c->devices[member];
-    mgpu_cuda_check(d, -1, d->cuda->memcpy_htod_async(to, t->sent, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemcpyHtoDAsync");
+    mgpu_cuda_check(d, -1, d->cuda->memcpy_htod_async(to, t->sent, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]),
+                    "cuMemcpyHtoDAsync");
 }
 
 static void try_host(const LinkTrial *t, int member)
@@ -59,10 +61,11 @@ static void try_host(const LinkTrial *t, int member)
     send(t, t->target[member], member);
     if (arrived(t, member))
         return;
-    snprintf(text, sizeof text,
-             "%s, %s: what the host copies to it and back arrives changed, so nothing that it computes can be trusted; check the card and its "
-             "slot (nvidia-smi -q -i %s, dmesg), or leave it out with --devices",
-             d->gpu->name, d->gpu->place, d->gpu->bus);
+    snprintf(
+        text, sizeof text,
+        "%s, %s: what the host copies to it and back arrives changed, so nothing that it computes can be trusted; check the card and its "
+        "slot (nvidia-smi -q -i %s, dmesg), or leave it out with --devices",
+        d->gpu->name, d->gpu->place, d->gpu->bus);
     d->fail(d->owner, -1, text);
 }
 
@@ -84,14 +87,17 @@ static bool try_link(const LinkTrial *t, int from, int to, bool access)
     synchronize(a);
     mgpu_cuda_enter(b, -1);
     clear(t, to);
-    mgpu_cuda_check(b, -1, b->cuda->memcpy_peer_async(t->target[to], b->context, t->source[from], a->context, WORDS * sizeof(uint32_t),
-                                                      b->stream[MGPU_COMM]),
+    mgpu_cuda_check(b, -1,
+                    b->cuda->memcpy_peer_async(t->target[to], b->context, t->source[from], a->context, WORDS * sizeof(uint32_t),
+                                               b->stream[MGPU_COMM]),
                     "cuMemcpyPeerAsync");
     if (!arrived(t, to))
         return false;
     if (!access)
         return true;
-    mgpu_members m = {.from = {(const void *)(uintptr_t)t->source[from]}, .to = {(void *)(uintptr_t)t->target[to]}, .from_count = 1,
+    mgpu_members m = {.from = {(const void *)(uintptr_t)t->source[from]},
+                      .to = {(void *)(uintptr_t)t->target[to]},
+                      .from_count = 1,
                       .to_count = 1};
     clear(t, to);
     mgpu_cuda_launch_add(t->c, to, MGPU_U32, &m, 0, WORDS);
@@ -131,31 +137,31 @@ static void give_up_access(const CudaCollective *c)
 }
 
 /* The arenas are unused so far, and other memory may be scarce. */
-static bool borrows(const CudaDevice *d)
-{
-    return d->arena_bytes >= 2 * WORDS * (int64_t)sizeof(uint32_t);
-}
+static bool borrows(const CudaDevice *d) { return d->arena_bytes >= 2 * WORDS * (int64_t)sizeof(uint32_t); }
 
 static CUdeviceptr take_memory(const CudaDevice *d, int part)
 {
     int64_t bytes = WORDS * (int64_t)sizeof(uint32_t);
-    return borrows(d) ? d->arena + (CUdeviceptr)(part * bytes) : mgpu_cuda_allocate(d, bytes, 2 * bytes, "trying the links between GPUs takes");
+    return borrows(d) ? d->arena + (CUdeviceptr)(part * bytes)
+                      : mgpu_cuda_allocate(d, bytes, 2 * bytes, "trying the links between GPUs takes");
 }
 
 static void give_back(const CudaDevice *d, CUdeviceptr memory)
 {
     if (borrows(d))
-        mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(memory, 0, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]), "cuMemsetD8Async");
+        mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(memory, 0, WORDS * sizeof(uint32_t), d->stream[MGPU_COMM]),
+                        "cuMemsetD8Async");
     else
         mgpu_cuda_check(d, -1, d->cuda->mem_free(memory), "cuMemFree");
 }
 
 static void allocate(LinkTrial *t, const CudaCollective *c)
 {
-    *t = (LinkTrial){.c = c, .source = mgpu_allocate((size_t)c->members, sizeof *t->source),
-                 .target = mgpu_allocate((size_t)c->members, sizeof *t->target),
-                 .sent = mgpu_device_cuda.async->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t)),
-                 .arrived = mgpu_device_cuda.async->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t))};
+    *t = (LinkTrial){.c = c,
+                     .source = mgpu_allocate((size_t)c->members, sizeof *t->source),
+                     .target = mgpu_allocate((size_t)c->members, sizeof *t->target),
+                     .sent = mgpu_device_cuda.async->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t)),
+                     .arrived = mgpu_device_cuda.async->locked(c->machine, WORDS * (int64_t)sizeof(uint32_t))};
     for (int d = c->local.first; d < c->local.end; d++) {
         const CudaDevice *device = c->devices[d];
         if (first_of_gpu(c, d) != d)
@@ -185,9 +191,10 @@ static void release(LinkTrial *t)
 
 static void say_bad(const CudaCollective *c, int from, int to)
 {
-    mgpu_say("%s: warning: what GPU %s sends to GPU %s arrives changed: the link is bad (nvidia-smi topo -m shows which it is), or an "
-                    "IOMMU is on between GPUs; transfers go through the host",
-            program_invocation_short_name, c->devices[from]->gpu->place, c->devices[to]->gpu->place);
+    mgpu_say(
+        "%s: warning: what GPU %s sends to GPU %s arrives changed: the link is bad (nvidia-smi topo -m shows which it is), or an "
+        "IOMMU is on between GPUs; transfers go through the host",
+        program_invocation_short_name, c->devices[from]->gpu->place, c->devices[to]->gpu->place);
 }
 
 /* Members on one GPU share its links, so only the first one tests them. */
@@ -208,7 +215,7 @@ static void try_peers(const LinkTrial *t, const CudaCollective *c, CudaLinks *li
         }
     if (links->bad > MOST_NAMED)
         mgpu_say("%s: warning: and so does what %d more of the %d links between GPUs carry", program_invocation_short_name,
-                links->bad - MOST_NAMED, links->count);
+                 links->bad - MOST_NAMED, links->count);
 }
 
 CudaLinks mgpu_cuda_links(const CudaCollective *c, bool peers)

@@ -38,7 +38,8 @@ static int64_t samples_in(const mgpu_device *device, int64_t bytes)
             return capacity->samples;
         int64_t left = i ? bytes - (capacity->work > less->work ? capacity->work : less->work) - less->bytes : -1;
         if (left >= 0)
-            return less->samples + (int64_t)((double)left / (double)(capacity->bytes - less->bytes) * (double)(capacity->samples - less->samples));
+            return less->samples + (int64_t)((double)left / (double)(capacity->bytes - less->bytes) *
+                                             (double)(capacity->samples - less->samples));
     }
     return 0;
 }
@@ -65,8 +66,8 @@ static void find_cure(const CudaDevice *d, int64_t outside_arena, char *cure, si
     if (batch >= p->batch)
         snprintf(cure, capacity, "; it would fit: others who use the GPU (nvidia-smi lists them) may have taken it meanwhile");
     else if (batch > 0)
-        snprintf(cure, capacity, "; a batch of %lld would fit (mgpuc --set batch=%lld), or more %s, or accumulate", (long long)batch,
-                 (long long)batch, shared ? "GPUs" : "devices");
+        snprintf(cure, capacity, "; a batch of %lld would fit (mgpuc --set batch=%lld), or more %s, or accumulate",
+                 (long long)batch, (long long)batch, shared ? "GPUs" : "devices");
     else
         snprintf(cure, capacity, "; not even a batch of %lld would fit: a smaller model%s%s may", (long long)least,
                  half ? "" : ", a lower precision", shared ? ", fewer devices on one GPU" : "");

@@ -13,16 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NCCL_FIELD(result, symbol, field, parameters) result (*field) parameters;
+#define NCCL_FIELD(result, symbol, field, parameters) result(*field) parameters;
 typedef struct Nccl {
     NCCL_FUNCTIONS(NCCL_FIELD)
     NCCL_LATER(NCCL_FIELD)
-    ncclComm_t *comms;       /* [member of this process] */
-    void **registered;       /* [member]: handle of its arena; NULL: none is registered */
-    char *trial;             /* buffer for the error of a trial; NULL: errors end the program */
+    ncclComm_t *comms; /* [member of this process] */
+    void **registered; /* [member]: handle of its arena; NULL: none is registered */
+    char *trial;       /* buffer for the error of a trial; NULL: errors end the program */
     char version_text[64];
-    int version;             /* 22005: 2.20.5 */
-    bool switches;           /* it may use NVLink's switches (NVLS) */
+    int version;   /* 22005: 2.20.5 */
+    bool switches; /* it may use NVLink's switches (NVLS) */
 } Nccl;
 #define NCCL_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), false},
 #define NCCL_OPTIONAL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), true},
@@ -50,10 +50,7 @@ static int type_of(uint8_t dtype) /* -1: it cannot add this type */
     }
 }
 
-bool mgpu_nccl_adds(uint8_t dtype)
-{
-    return type_of(dtype) >= 0;
-}
+bool mgpu_nccl_adds(uint8_t dtype) { return type_of(dtype) >= 0; }
 
 enum { TEXT_BYTES = 400 };
 
@@ -62,7 +59,8 @@ static const char *words_of(const Nccl *n, ncclResult_t r, char text[TEXT_BYTES]
 {
     const char *last = n->get_last_error ? n->get_last_error(NULL) : NULL;
     bool more = last && *last;
-    snprintf(text, TEXT_BYTES, "%s%s%.*s%s", n->get_error_string(r), more ? " (" : "", more ? (int)strcspn(last, "\n") : 0, more ? last : "", more ? ")" : "");
+    snprintf(text, TEXT_BYTES, "%s%s%.*s%s", n->get_error_string(r), more ? " (" : "", more ? (int)strcspn(last, "\n") : 0,
+             more ? last : "", more ? ")" : "");
     return text;
 }
 
@@ -92,7 +90,8 @@ static CudaLibrary library_of(const mgpu_program *p, const CudaSymbol *symbols, 
 
 void mgpu_nccl_find_memory(DeviceSet *m, const mgpu_program *p)
 {
-    static const CudaSymbol MEMORY[] = {{"ncclMemAlloc", offsetof(DeviceSet, nccl_allocate), true}, {"ncclMemFree", offsetof(DeviceSet, nccl_free), true}};
+    static const CudaSymbol MEMORY[] = {{"ncclMemAlloc", offsetof(DeviceSet, nccl_allocate), true},
+                                        {"ncclMemFree", offsetof(DeviceSet, nccl_free), true}};
     CudaLibrary library = library_of(p, MEMORY, MGPU_COUNT(MEMORY));
     free(mgpu_cuda_open(&library, m)); /* the reason is reported when devices are connected */
 }
@@ -118,7 +117,9 @@ static bool by_all(Processes *p, bool here)
 
 char *mgpu_nccl_of_any(Processes *p, char *why)
 {
-    typedef struct ErrorText { char text[400]; } ErrorText;
+    typedef struct ErrorText {
+        char text[400];
+    } ErrorText;
     if (!p)
         return why;
     ErrorText *cards = mgpu_allocate((size_t)p->count, sizeof *cards);
@@ -141,7 +142,8 @@ static void register_arenas(const CudaCollective *c, Nccl *n)
     for (; end < c->local.end; end++) {
         const CudaDevice *d = c->devices[end];
         mgpu_cuda_enter(d, -1);
-        if (n->comm_register(n->comms[end], (void *)(uintptr_t)d->arena, (size_t)d->arena_bytes, &n->registered[end]) || !n->registered[end])
+        if (n->comm_register(n->comms[end], (void *)(uintptr_t)d->arena, (size_t)d->arena_bytes, &n->registered[end]) ||
+            !n->registered[end])
             break;
     }
     if (by_all(c->processes, end == c->local.end))
@@ -167,7 +169,10 @@ static ncclResult_t connect_part(const Nccl *n, const CudaCollective *c)
 static ncclResult_t connect_processes(const Nccl *n, const CudaCollective *c)
 {
     Processes *p = c->processes;
-    struct { ncclResult_t result; ncclUniqueId id; } check_call = {.result = ncclSuccess};
+    struct {
+        ncclResult_t result;
+        ncclUniqueId id;
+    } check_call = {.result = ncclSuccess};
     if (p->rank == 0)
         check_call.result = n->get_unique_id(&check_call.id);
     int64_t at[p->count + 1]; /* all bytes come from rank 0 */
@@ -196,8 +201,9 @@ static void compare_versions(Processes *p, const Nccl *n, int driver)
     mgpu_gather_each(p, drivers, sizeof *drivers);
     for (int r = 1; r < p->count && p->rank == 0; r++)
         if (drivers[r] != drivers[0]) {
-            mgpu_say("%s: warning: rank %d has a driver of CUDA %d.%d, rank 0 of %d.%d: install the same on all hosts", program_invocation_short_name, r,
-                     drivers[r] / 1000, drivers[r] % 1000 / 10, drivers[0] / 1000, drivers[0] % 1000 / 10);
+            mgpu_say("%s: warning: rank %d has a driver of CUDA %d.%d, rank 0 of %d.%d: install the same on all hosts",
+                     program_invocation_short_name, r, drivers[r] / 1000, drivers[r] % 1000 / 10, drivers[0] / 1000,
+                     drivers[0] % 1000 / 10);
             break;
         }
 }
@@ -207,7 +213,8 @@ const char *mgpu_nccl_cure(const char *why)
 {
     static const char ROOM[] = "it needs room in /dev/shm: docker run --shm-size=1g --ulimit memlock=-1";
     static const char SWITCHED[] = "NVLink's switches need NVIDIA's Fabric Manager: systemctl status nvidia-fabricmanager";
-    static const struct { const char *words, *cure;
+    static const struct {
+        const char *words, *cure;
     } CURES[] = {
         {"shared memory", ROOM},
         {"/dev/shm", ROOM},
@@ -256,7 +263,8 @@ static char *refuse_slices(const CudaCollective *c, const Nccl *n)
         return NULL;
     setenv("NCCL_MNNVL_ENABLE", "0", 0); /* "needs to be disabled when using NCCL with MIG" */
     return n->version >= OLDEST_SLICES && c->machine->version >= OLDEST_SLICING
-               ? NULL : mgpu_format("%s joins no slices of GPUs (MIG); 2.31 does, with a driver of CUDA 13.0", n->version_text);
+               ? NULL
+               : mgpu_format("%s joins no slices of GPUs (MIG); 2.31 does, with a driver of CUDA 13.0", n->version_text);
 }
 
 /* *again: it may succeed without NVLink's switches */
@@ -276,8 +284,8 @@ static char *connect(CudaCollective *c, bool shared, bool *again)
     }
     n->comms = mgpu_allocate((size_t)c->members, sizeof *n->comms);
     check(n, first, -1, n->get_version(&n->version), "ncclGetVersion");
-    snprintf(n->version_text, sizeof n->version_text, "NCCL %d.%d.%d%s", n->version / 10000, n->version / 100 % 100, n->version % 100,
-             c->no_switches ? " without NVLink's switches" : "");
+    snprintf(n->version_text, sizeof n->version_text, "NCCL %d.%d.%d%s", n->version / 10000, n->version / 100 % 100,
+             n->version % 100, c->no_switches ? " without NVLink's switches" : "");
     if (c->processes)
         compare_versions(c->processes, n, c->machine->version);
     if ((why = refuse_slices(c, n))) {
@@ -363,10 +371,20 @@ void mgpu_nccl_drop(CudaCollective *c)
 }
 
 /* ---- transfers */
-typedef struct NcclCall { Nccl *n; CudaDevice *device; int lane; ncclComm_t comm; CUstream stream; const Operand *o; int members, member, type; int64_t each; } NcclCall;
+typedef struct NcclCall {
+    Nccl *n;
+    CudaDevice *device;
+    int lane;
+    ncclComm_t comm;
+    CUstream stream;
+    const Operand *o;
+    int members, member, type;
+    int64_t each;
+} NcclCall;
 
 static void *at(const NcclCall *c, int64_t element) { return (char *)c->o->data + element * mgpu_dtype_bytes(c->o->dtype); }
-static size_t numbers(const NcclCall *c, int64_t count) { return (size_t)(count * c->each); } /* elements of the library's type */
+/* elements of the library's type */
+static size_t numbers(const NcclCall *c, int64_t count) { return (size_t)(count * c->each); }
 
 static void check_call(const NcclCall *c, ncclResult_t r, const char *call) { check(c->n, c->device, c->lane, r, call); }
 
@@ -383,22 +401,27 @@ static bool parts_are_equal(const NcclCall *c)
 static void all_reduce(const NcclCall *c)
 {
     const Operand *o = c->o;
-    check_call(c, c->n->all_reduce(o->data, o->data, numbers(c, o->count), c->type, ncclSum, c->comm, c->stream), "ncclAllReduce");
+    check_call(c, c->n->all_reduce(o->data, o->data, numbers(c, o->count), c->type, ncclSum, c->comm, c->stream),
+               "ncclAllReduce");
 }
 
 static void reduce_scatter(const NcclCall *c)
 {
     const int64_t *parts = c->o->participants.parts;
     if (parts_are_equal(c)) {
-        check_call(c, c->n->reduce_scatter(c->o->data, at(c, parts[c->member]), numbers(c, parts[1]), c->type, ncclSum, c->comm, c->stream),
-             "ncclReduceScatter");
+        check_call(
+            c,
+            c->n->reduce_scatter(c->o->data, at(c, parts[c->member]), numbers(c, parts[1]), c->type, ncclSum, c->comm, c->stream),
+            "ncclReduceScatter");
         return;
     }
     check_call(c, c->n->group_start(), "ncclGroupStart");
     for (int d = 0; d < c->members; d++)
         if (parts[d + 1] > parts[d])
-            check_call(c, c->n->reduce(at(c, parts[d]), at(c, parts[d]), numbers(c, parts[d + 1] - parts[d]), c->type, ncclSum, d, c->comm, c->stream),
-                 "ncclReduce");
+            check_call(c,
+                       c->n->reduce(at(c, parts[d]), at(c, parts[d]), numbers(c, parts[d + 1] - parts[d]), c->type, ncclSum, d,
+                                    c->comm, c->stream),
+                       "ncclReduce");
     check_call(c, c->n->group_end(), "ncclGroupEnd");
 }
 
@@ -406,21 +429,25 @@ static void all_gather(const NcclCall *c)
 {
     const int64_t *parts = c->o->participants.parts;
     if (parts_are_equal(c)) {
-        check_call(c, c->n->all_gather(at(c, parts[c->member]), c->o->data, numbers(c, parts[1]), c->type, c->comm, c->stream), "ncclAllGather");
+        check_call(c, c->n->all_gather(at(c, parts[c->member]), c->o->data, numbers(c, parts[1]), c->type, c->comm, c->stream),
+                   "ncclAllGather");
         return;
     }
     check_call(c, c->n->group_start(), "ncclGroupStart");
     for (int d = 0; d < c->members; d++)
         if (parts[d + 1] > parts[d])
-            check_call(c, c->n->broadcast(at(c, parts[d]), at(c, parts[d]), numbers(c, parts[d + 1] - parts[d]), c->type, d, c->comm, c->stream),
-                 "ncclBroadcast");
+            check_call(c,
+                       c->n->broadcast(at(c, parts[d]), at(c, parts[d]), numbers(c, parts[d + 1] - parts[d]), c->type, d, c->comm,
+                                       c->stream),
+                       "ncclBroadcast");
     check_call(c, c->n->group_end(), "ncclGroupEnd");
 }
 
 static void broadcast(const NcclCall *c)
 {
     const Operand *o = c->o;
-    check_call(c, c->n->broadcast(o->data, o->data, numbers(c, o->count), c->type, o->participants.from, c->comm, c->stream), "ncclBroadcast");
+    check_call(c, c->n->broadcast(o->data, o->data, numbers(c, o->count), c->type, o->participants.from, c->comm, c->stream),
+               "ncclBroadcast");
 }
 
 static void send(const NcclCall *c)
@@ -429,20 +456,33 @@ static void send(const NcclCall *c)
     if (c->member == o->participants.from)
         check_call(c, c->n->send(o->data, numbers(c, o->count), c->type, o->participants.to, c->comm, c->stream), "ncclSend");
     if (c->member == o->participants.to)
-        check_call(c, c->n->receive(o->data, numbers(c, o->count), c->type, o->participants.from, c->comm, c->stream), "ncclRecv");
+        check_call(c, c->n->receive(o->data, numbers(c, o->count), c->type, o->participants.from, c->comm, c->stream),
+                   "ncclRecv");
 }
 
 /* Values that are moved but not added may have any type: as bytes, if the library lacks it. lane: of the operation, or -1. */
 static void make(CudaCollective *c, int member, int lane, const Operand *o)
 {
     static void (*const MAKE[MGPU_TRANSFERS])(const NcclCall *) = {
-        [MGPU_TRANSFER_REDUCE] = all_reduce,        [MGPU_TRANSFER_REDUCE_SCATTER] = reduce_scatter, [MGPU_TRANSFER_ALL_GATHER] = all_gather,
-        [MGPU_TRANSFER_BROADCAST_FROM] = broadcast, [MGPU_TRANSFER_SEND] = send,
+        [MGPU_TRANSFER_REDUCE] = all_reduce,
+        [MGPU_TRANSFER_REDUCE_SCATTER] = reduce_scatter,
+        [MGPU_TRANSFER_ALL_GATHER] = all_gather,
+        [MGPU_TRANSFER_BROADCAST_FROM] = broadcast,
+        [MGPU_TRANSFER_SEND] = send,
     };
     CudaDevice *d = c->devices[member];
     int type = type_of(o->dtype);
     Nccl *n = c->nccl;
-    NcclCall call = {n, d, lane, n->comms[member], d->stream[MGPU_COMM], o, c->members, member, type < 0 ? ncclUint8 : type, type < 0 ? mgpu_dtype_bytes(o->dtype) : 1};
+    NcclCall call = {n,
+                     d,
+                     lane,
+                     n->comms[member],
+                     d->stream[MGPU_COMM],
+                     o,
+                     c->members,
+                     member,
+                     type < 0 ? ncclUint8 : type,
+                     type < 0 ? mgpu_dtype_bytes(o->dtype) : 1};
     if (o->count > 0)
         MAKE[o->participants.transfer](&call);
 }

@@ -7,13 +7,18 @@
 
 typedef int ncclResult_t;
 typedef struct ncclComm *ncclComm_t;
-typedef struct { char internal[128]; } ncclUniqueId;
+typedef struct {
+    char internal[128];
+} ncclUniqueId;
 enum { ncclSuccess = 0, ncclUnhandledCudaError = 1, ncclInProgress = 7 };
+/* clang-format off */
 enum { ncclInt8 = 0, ncclUint8 = 1, ncclInt32 = 2, ncclUint32 = 3, ncclInt64 = 4, ncclUint64 = 5, ncclFloat16 = 6, ncclFloat32 = 7,
        ncclFloat64 = 8, ncclBfloat16 = 9 };
+/* clang-format on */
 enum { ncclSum = 0 };
 
 /* X(result, symbol in the library, field of the table, parameters). NCCL_LATER: present in 2.19, missing in older versions. */
+/* clang-format off */
 #define NCCL_FUNCTIONS(X)                                                                                              \
     X(ncclResult_t, ncclGetVersion, get_version, (int *version))                                                       \
     X(const char *, ncclGetErrorString, get_error_string, (ncclResult_t result))                                       \
@@ -43,4 +48,5 @@ enum { ncclSum = 0 };
     X(ncclResult_t, ncclCommDeregister, comm_deregister, (const ncclComm_t comm, void *handle))                        \
     X(ncclResult_t, ncclMemAlloc, mem_alloc, (void **memory, size_t bytes))                                            \
     X(ncclResult_t, ncclMemFree, mem_free, (void *memory))
+/* clang-format on */
 #endif

@@ -45,7 +45,4 @@ bool mgpu_bind_to_node(const char *root, const char *bus, cpu_set_t *before)
     return CPU_COUNT(&both) > 0 && sched_setaffinity(0, sizeof both, &both) == 0;
 }
 
-void mgpu_go_back(const cpu_set_t *before)
-{
-    sched_setaffinity(0, sizeof *before, before);
-}
+void mgpu_go_back(const cpu_set_t *before) { sched_setaffinity(0, sizeof *before, before); }

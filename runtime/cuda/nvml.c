@@ -7,12 +7,16 @@
 
 #include <stdlib.h>
 
-#define NVML_FIELD(result, symbol, field, parameters) result (*field) parameters;
-typedef struct Nvml { NVML_FUNCTIONS(NVML_FIELD) } Nvml;
+#define NVML_FIELD(result, symbol, field, parameters) result(*field) parameters;
+typedef struct Nvml {
+    NVML_FUNCTIONS(NVML_FIELD)
+} Nvml;
 #define NVML_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Nvml, field), false},
 static const CudaSymbol SYMBOLS[] = {NVML_FUNCTIONS(NVML_SYMBOL)};
-static const CudaLibrary LIBRARY = {.name = "libnvidia-ml.so.1", .package = "NVIDIA's driver (on Debian the package libnvidia-ml1)",
-                                    .symbols = SYMBOLS, .count = MGPU_COUNT(SYMBOLS)};
+static const CudaLibrary LIBRARY = {.name = "libnvidia-ml.so.1",
+                                    .package = "NVIDIA's driver (on Debian the package libnvidia-ml1)",
+                                    .symbols = SYMBOLS,
+                                    .count = MGPU_COUNT(SYMBOLS)};
 
 static nvmlReturn_t read_gpu(const Nvml *nvml, unsigned index, Gpu *g)
 {

@@ -8,7 +8,9 @@
 
 typedef int nvmlReturn_t;
 typedef struct nvmlDevice_st *nvmlDevice_t;
-typedef struct nvmlMemory_t { unsigned long long total, free, used; } nvmlMemory_t; /* bytes */
+typedef struct nvmlMemory_t {
+    unsigned long long total, free, used;
+} nvmlMemory_t; /* bytes */
 typedef struct nvmlPciInfo_t {
     char busIdLegacy[16];
     unsigned domain, bus, device, pciDeviceId, pciSubSystemId;
@@ -17,6 +19,7 @@ typedef struct nvmlPciInfo_t {
 enum { NVML_SUCCESS = 0, NVML_ERROR_NOT_SUPPORTED = 3, NVML_ERROR_NO_PERMISSION = 4 };
 
 /* X(result, symbol in the library, field of the table, parameters) */
+/* clang-format off */
 #define NVML_FUNCTIONS(X)                                                                                              \
     X(nvmlReturn_t, nvmlInit_v2, init, (void))                                                                         \
     X(nvmlReturn_t, nvmlShutdown, shutdown, (void))                                                                    \
@@ -29,4 +32,5 @@ enum { NVML_SUCCESS = 0, NVML_ERROR_NOT_SUPPORTED = 3, NVML_ERROR_NO_PERMISSION 
     X(nvmlReturn_t, nvmlDeviceGetMemoryInfo, device_get_memory_info, (nvmlDevice_t device, nvmlMemory_t *memory))      \
     X(nvmlReturn_t, nvmlDeviceGetCudaComputeCapability, device_get_capability, (nvmlDevice_t device, int *major, int *minor))\
     X(nvmlReturn_t, nvmlDeviceGetMigMode, device_get_mig_mode, (nvmlDevice_t device, unsigned *current, unsigned *pending))
+/* clang-format on */
 #endif

@@ -14,7 +14,13 @@
 #include <string.h>
 
 typedef void (*NvtxFunction)(void);
-enum { NVTX_ETID_CALLBACKS = 1, NVTX_CB_MODULE_CORE = 1, NVTX_CBID_CORE_RangePushA = 9, NVTX_CBID_CORE_RangePop = 11, NVTX_CBID_CORE_SIZE = 16 };
+enum {
+    NVTX_ETID_CALLBACKS = 1,
+    NVTX_CB_MODULE_CORE = 1,
+    NVTX_CBID_CORE_RangePushA = 9,
+    NVTX_CBID_CORE_RangePop = 11,
+    NVTX_CBID_CORE_SIZE = 16
+};
 typedef struct NvtxExportTableCallbacks {
     size_t struct_size;
     int (*GetModuleFunctionTable)(int module, NvtxFunction ***out_table, unsigned *out_size);
@@ -23,7 +29,7 @@ typedef const void *NvtxGetExportTable(uint32_t id);
 typedef int NvtxInitialize(NvtxGetExportTable *);
 
 static struct {
-    NvtxFunction set[NVTX_CBID_CORE_SIZE];        /* by the tool */
+    NvtxFunction set[NVTX_CBID_CORE_SIZE]; /* by the tool */
     NvtxFunction *places[NVTX_CBID_CORE_SIZE];
 } nvtx;
 
@@ -47,7 +53,8 @@ static const void *export_table(uint32_t id)
 static void find_tool(void)
 {
     const char *path = getenv("NVTX_INJECTION64_PATH");
-    void *library = path && *path ? dlopen(path, RTLD_LAZY) : NULL, *found = library ? dlsym(library, "InitializeInjectionNvtx2") : NULL;
+    void *library = path && *path ? dlopen(path, RTLD_LAZY) : NULL,
+         *found = library ? dlsym(library, "InitializeInjectionNvtx2") : NULL;
     NvtxInitialize *initialize;
     memcpy(&initialize, &found, sizeof found); /* ISO C has no cast to a function pointer */
     if (!found || !initialize(export_table))

@@ -17,8 +17,8 @@
 enum { MOMENTS = ADD_FUNCTIONS };
 struct OneShot {
     CUfunction (*exchange)[ADD_FUNCTIONS + 1]; /* [member]: by type, and for moments */
-    CUdeviceptr *box;   /* [member]: the mailbox */
-    int64_t bytes;      /* of the largest value */
+    CUdeviceptr *box;                          /* [member]: the mailbox */
+    int64_t bytes;                             /* of the largest value */
 };
 static const char *const NAME[ADD_FUNCTIONS + 1] = {"mgpu_one_shot_f32",  "mgpu_one_shot_f64", "mgpu_one_shot_u8",
                                                     "mgpu_one_shot_u16",  "mgpu_one_shot_u32", "mgpu_one_shot_u64",

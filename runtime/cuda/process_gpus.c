@@ -32,7 +32,9 @@ static int taken_before(Processes *p, const GpuList *list, int devices)
     return taken;
 }
 
-typedef struct Name { char uuid[sizeof ((Gpu *)0)->uuid]; } Name;
+typedef struct Name {
+    char uuid[sizeof((Gpu *)0)->uuid];
+} Name;
 
 static int by_name(const void *a, const void *b) { return strcmp(((const Name *)a)->uuid, ((const Name *)b)->uuid); }
 

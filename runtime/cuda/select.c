@@ -51,8 +51,10 @@ static char *read_gpu(const char *text, size_t length, DeviceList *d)
     char *name = mgpu_format("%.*s", (int)(cross > 1 ? cross - 1 : length), text);
     if (copies < 1 || copies + d->count > MOST_DEVICES || !is_gpu(name)) {
         free(name);
-        return mgpu_format("'%.*s' is no GPU: an index as in nvidia-smi (0), a UUID (GPU-...), a bus id (0000:65:00.0), each with x4 "
-                           "after it for four devices on it", (int)length, text);
+        return mgpu_format(
+            "'%.*s' is no GPU: an index as in nvidia-smi (0), a UUID (GPU-...), a bus id (0000:65:00.0), each with x4 "
+            "after it for four devices on it",
+            (int)length, text);
     }
     d->gpus = mgpu_resize(d->gpus, (size_t)(d->count + copies) * sizeof *d->gpus);
     for (int i = 0; i < copies; i++)
@@ -156,8 +158,10 @@ void mgpu_select_gpus(const GpuList *list, const DeviceList *d, int first, int e
             "fewer devices%s",
             place + count, list->count == 1 ? "is" : "are", list->count, mgpu_visible_by(), of_slices(list));
     if (!d->gpus && count > list->count)
-        mgpu_fail(MGPU_MACHINE_FAILED, "the program wants %d GPUs, there %s %d%s; --devices says how many, --devices cuda:0x%d makes one GPU "
-                  "do for all%s", count, list->count == 1 ? "is" : "are", list->count, mgpu_visible_by(), count, of_slices(list));
+        mgpu_fail(MGPU_MACHINE_FAILED,
+                  "the program wants %d GPUs, there %s %d%s; --devices says how many, --devices cuda:0x%d makes one GPU "
+                  "do for all%s",
+                  count, list->count == 1 ? "is" : "are", list->count, mgpu_visible_by(), count, of_slices(list));
     for (int i = first; i < end; i++)
         chosen[i] = d->gpus ? find_gpu(list, d, d->gpus[i]) : &list->gpus[place + i - first];
 }

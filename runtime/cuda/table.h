@@ -13,9 +13,9 @@ typedef struct CallTable {
     void **argument;
     uint32_t *first;
     uint32_t *given;
-    int capacity, arguments, words;  /* capacity: most calls; of each call: arguments and words */
-    int count;                   /* calls so far */
-    unsigned blocks;             /* their blocks in all */
+    int capacity, arguments, words; /* capacity: most calls; of each call: arguments and words */
+    int count;                      /* calls so far */
+    unsigned blocks;                /* their blocks in all */
 } CallTable;
 
 /* Makes an empty table; returns false if `capacity` calls do not fit. */

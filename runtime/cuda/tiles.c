@@ -7,7 +7,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-typedef struct TileTrial { const mgpu_device_phase *phase; const mgpu_op *op; const int *row; } TileTrial;
+typedef struct TileTrial {
+    const mgpu_device_phase *phase;
+    const mgpu_op *op;
+    const int *row;
+} TileTrial;
 
 static bool run_alternative(const CudaDevice *d, const void *context, int alternative)
 {
@@ -41,10 +45,13 @@ static char *key_of(const CudaDevice *d, const mgpu_op *op, const int *row, int 
     return key;
 }
 
-static AlternativeTimes time_kernel(const CudaDevice *d, Tuning *tuning, const mgpu_device_phase *p, const mgpu_op *op, const int *row, int count)
+static AlternativeTimes time_kernel(const CudaDevice *d, Tuning *tuning, const mgpu_device_phase *p, const mgpu_op *op,
+                                    const int *row, int count)
 {
     char *key = key_of(d, op, row, count);
-    AlternativeTimes t = mgpu_time_alternatives(d, tuning, &(Alternatives){.key = key, .count = count, .usual = 0, .run = run_alternative, .context = &(TileTrial){p, op, row}});
+    AlternativeTimes t = mgpu_time_alternatives(
+        d, tuning,
+        &(Alternatives){.key = key, .count = count, .usual = 0, .run = run_alternative, .context = &(TileTrial){p, op, row}});
     free(key);
     if (t.best_us >= t.kernel_us)
         t = (AlternativeTimes){0, t.kernel_us, t.kernel_us, t.kernel_us};

@@ -17,7 +17,12 @@
 #include <string.h>
 
 enum { WINDOW = 8192 /* elements */, WINDOWS = 16 };
-typedef struct CollectiveTrial { CudaCollective *c; const Operand *operands; /* [member] */ uint8_t *bytes; /* page-locked, of a window */ Counter begun; } CollectiveTrial;
+typedef struct CollectiveTrial {
+    CudaCollective *c;
+    const Operand *operands; /* [member] */
+    uint8_t *bytes;          /* page-locked, of a window */
+    Counter begun;
+} CollectiveTrial;
 
 /* ---- the pattern */
 static int number_of(int64_t element, int member, int members)
@@ -39,7 +44,11 @@ static void set_number(uint8_t *to, uint8_t dtype, int value)
     mgpu_bf16 bf16 = mgpu_to_bf16(f);
     mgpu_f16 f16 = mgpu_to_f16(f);
     int64_t whole = value; /* on little-endian machines the low bytes are first */
-    const void *from = dtype == MGPU_F32 ? (void *)&f : dtype == MGPU_F64 ? (void *)&d : dtype == MGPU_BF16 ? (void *)&bf16 : dtype == MGPU_F16 ? (void *)&f16 : (void *)&whole;
+    const void *from = dtype == MGPU_F32    ? (void *)&f
+                       : dtype == MGPU_F64  ? (void *)&d
+                       : dtype == MGPU_BF16 ? (void *)&bf16
+                       : dtype == MGPU_F16  ? (void *)&f16
+                                            : (void *)&whole;
     memcpy(to, from, (size_t)mgpu_dtype_bytes(dtype));
 }
 
@@ -109,7 +118,9 @@ static void fill_operand(const CollectiveTrial *t, int member)
     mgpu_range sent = mgpu_sent_by(&o->participants, o->count, member), whole = {0, o->count};
     mgpu_cuda_enter(d, -1);
     mgpu_cuda_declare(d, t->c->lane, "a transfer that is tried", NULL, -1);
-    mgpu_cuda_check(d, -1, d->cuda->memset_d8_async((CUdeviceptr)(uintptr_t)o->data, 0, (size_t)(o->count * each), d->stream[t->c->lane]), "cuMemsetD8Async");
+    mgpu_cuda_check(
+        d, -1, d->cuda->memset_d8_async((CUdeviceptr)(uintptr_t)o->data, 0, (size_t)(o->count * each), d->stream[t->c->lane]),
+        "cuMemsetD8Async");
     for (int w = 0; w < WINDOWS; w++) {
         mgpu_range part = mgpu_overlap(window_of(whole, w), sent);
         for (int64_t i = part.begin; i < part.end; i++)
@@ -144,7 +155,11 @@ static char *check_operand(const CollectiveTrial *t, int member)
 }
 
 /* ---- all transfers */
-typedef struct TrialMember { CollectiveTrial *trial; int number; pthread_t thread; } TrialMember;
+typedef struct TrialMember {
+    CollectiveTrial *trial;
+    int number;
+    pthread_t thread;
+} TrialMember;
 
 /* Members synchronize with each other unless NCCL is used, so each has a thread. */
 static void *exchange_one(void *argument)
@@ -186,7 +201,8 @@ static uint8_t implementation_of(const CudaCollective *c, const mgpu_collective 
 
 static bool is_one_shot(const CudaCollective *c, const mgpu_collective *x)
 {
-    return c->made[x->implementation] == MGPU_IMPLEMENTATION_ONE_SHOT && mgpu_one_shot_takes(x->participants.transfer, x->dtype, x->count);
+    return c->made[x->implementation] == MGPU_IMPLEMENTATION_ONE_SHOT &&
+           mgpu_one_shot_takes(x->participants.transfer, x->dtype, x->count);
 }
 
 /* Returns NULL, or what is wrong, in all processes alike, so that none tries the next transfer without the others. Of gathered
@@ -198,7 +214,12 @@ static char *try_transfer(CudaCollective *c, const mgpu_collective *x)
     CollectiveTrial t = {.c = c, .operands = operands, .bytes = c->window};
     char *why = NULL;
     for (int d = c->local.first; d < c->local.end; d++) {
-        Operand o = {.name = x->name, .data = (void *)(uintptr_t)c->devices[d]->arena, .count = x->count, .dtype = x->dtype, .participants = x->participants, .implementation = x->implementation};
+        Operand o = {.name = x->name,
+                     .data = (void *)(uintptr_t)c->devices[d]->arena,
+                     .count = x->count,
+                     .dtype = x->dtype,
+                     .participants = x->participants,
+                     .implementation = x->implementation};
         if (is_one_shot(c, x))
             o.participants.transfer = MGPU_TRANSFER_REDUCE;
         operands[d] = mgpu_gathers(o.participants.transfer) ? mgpu_cuda_codes_of(c, d, &o, parts) : o;
@@ -206,8 +227,9 @@ static char *try_transfer(CudaCollective *c, const mgpu_collective *x)
     }
     const CudaDevice *first = c->devices[c->local.first], *last = c->devices[c->local.end - 1];
     char what[300];
-    snprintf(what, sizeof what, "a transfer over %d devices (%s of %lld elements; GPUs %s to %s are here) is being tried", c->members,
-             mgpu_transfer_row(x->participants.transfer)->kind, (long long)x->count, first->gpu->place, last->gpu->place);
+    snprintf(what, sizeof what, "a transfer over %d devices (%s of %lld elements; GPUs %s to %s are here) is being tried",
+             c->members, mgpu_transfer_row(x->participants.transfer)->kind, (long long)x->count, first->gpu->place,
+             last->gpu->place);
     first->stage(first->owner, what);
     if (implementation_of(c, x) == MGPU_IMPLEMENTATION_NCCL)
         why = mgpu_nccl_of_any(c->processes, mgpu_nccl_try(c, operands));
@@ -222,8 +244,12 @@ static char *try_transfer(CudaCollective *c, const mgpu_collective *x)
 static int by_kind(const void *a, const void *b)
 {
     const mgpu_collective *x = *(const mgpu_collective *const *)a, *y = *(const mgpu_collective *const *)b;
-    const int64_t differences[] = {x->implementation - y->implementation, x->participants.transfer - y->participants.transfer, x->dtype - y->dtype, (x->count > y->count) - (x->count < y->count),
-                                   x->participants.from - y->participants.from, x->participants.to - y->participants.to};
+    const int64_t differences[] = {x->implementation - y->implementation,
+                                   x->participants.transfer - y->participants.transfer,
+                                   x->dtype - y->dtype,
+                                   (x->count > y->count) - (x->count < y->count),
+                                   x->participants.from - y->participants.from,
+                                   x->participants.to - y->participants.to};
     for (int i = 0; i < MGPU_COUNT(differences); i++)
         if (differences[i])
             return differences[i] < 0 ? -1 : 1;
@@ -234,7 +260,8 @@ static bool is_tried(const CudaCollective *c, const mgpu_collective *x, const mg
 {
     if (next && by_kind(&x, &next) == 0)
         return false;
-    bool alike = next && next->implementation == x->implementation && next->participants.transfer == x->participants.transfer && next->dtype == x->dtype;
+    bool alike = next && next->implementation == x->implementation && next->participants.transfer == x->participants.transfer &&
+                 next->dtype == x->dtype;
     return implementation_of(c, x) == MGPU_IMPLEMENTATION_NCCL || !alike;
 }
 
@@ -246,7 +273,8 @@ static void clear_arenas(const CudaCollective *c, size_t bytes)
         mgpu_cuda_declare(d, c->lane, "arenas are cleared", NULL, -1);
         if (bytes > 0)
             mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[c->lane]), "cuMemsetD8Async");
-        mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[c->lane]), "cuStreamSynchronize of transfers that are tried");
+        mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[c->lane]),
+                        "cuStreamSynchronize of transfers that are tried");
     }
 }
 

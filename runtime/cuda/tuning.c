@@ -12,14 +12,18 @@
 #include <string.h>
 
 enum { ROUNDS = 3, RUNS = 10 };                     /* a time is the minimum over ROUNDS of RUNS calls */
-enum { BEST, KERNEL_NS, USUAL_NS, BEST_NS, WORDS };    /* words in tuned.txt */
+enum { BEST, KERNEL_NS, USUAL_NS, BEST_NS, WORDS }; /* words in tuned.txt */
 
 struct Tuning {
     Tuned *file;
     CUevent clock[2];
-    char *where;            /* GPU and versions */
-    int timed, known;       /* alternatives: measured now; known from before */
-    struct { const mgpu_op *op; double usual_us, us; } *each; int count;
+    char *where;      /* GPU and versions */
+    int timed, known; /* alternatives: measured now; known from before */
+    struct {
+        const mgpu_op *op;
+        double usual_us, us;
+    } * each;
+    int count;
 };
 
 Tuning *mgpu_tuning_open(const CudaDevice *d)
@@ -80,12 +84,14 @@ AlternativeTimes mgpu_time_alternatives(const CudaDevice *d, Tuning *t, const Al
     bool known = mgpu_tuned_find(t->file, key, word, WORDS) && word[BEST] < (uint64_t)w->count;
     if (!known) {
         time_all(d, t, w, word);
-        mgpu_tuned_add(t->file, key, word, WORDS, 1e-3 * (double)(word[BEST] && word[BEST_NS] < word[KERNEL_NS] ? word[BEST_NS] : word[KERNEL_NS]));
+        mgpu_tuned_add(t->file, key, word, WORDS,
+                       1e-3 * (double)(word[BEST] && word[BEST_NS] < word[KERNEL_NS] ? word[BEST_NS] : word[KERNEL_NS]));
     }
     t->known += known;
     t->timed += !known;
     free(key);
-    return (AlternativeTimes){(int)word[BEST], 1e-3 * (double)word[KERNEL_NS], 1e-3 * (double)word[USUAL_NS], 1e-3 * (double)word[BEST_NS]};
+    return (AlternativeTimes){(int)word[BEST], 1e-3 * (double)word[KERNEL_NS], 1e-3 * (double)word[USUAL_NS],
+                              1e-3 * (double)word[BEST_NS]};
 }
 
 static int find(const Tuning *t, const mgpu_op *op)
@@ -143,7 +149,8 @@ void mgpu_tuning_close(const CudaDevice *d, Tuning *t, char *description, size_t
     size_t used = strlen(description);
     double usual, chosen;
     add_up(d, t, &usual, &chosen);
-    snprintf(description + used, capacity - used, ", %d timed, %d known: %.3g ms of a step, without --tune %.3g", t->timed, t->known, chosen, usual);
+    snprintf(description + used, capacity - used, ", %d timed, %d known: %.3g ms of a step, without --tune %.3g", t->timed,
+             t->known, chosen, usual);
     for (int i = 0; i < MGPU_COUNT(t->clock); i++)
         mgpu_cuda_check(d, -1, d->cuda->event_destroy(t->clock[i]), "cuEventDestroy");
     mgpu_tuned_close(t->file);

@@ -13,9 +13,10 @@
 #include <unistd.h>
 
 struct Tuned {
-    char *path;          /* NULL: nothing is kept */
-    char *text;          /* contents of the file */
-    char *added; size_t length;
+    char *path; /* NULL: nothing is kept */
+    char *text; /* contents of the file */
+    char *added;
+    size_t length;
 };
 
 static char *folder_of_cache(void) /* NULL: none is wanted, or known */
@@ -55,8 +56,9 @@ Tuned *mgpu_tuned_open(void)
     char why[4200];
     bool others = folder && mgpu_others_may_write(folder, why, sizeof why);
     if (others && !atomic_flag_test_and_set(&said))
-        mgpu_say("%s: warning: %s/tuned.txt is not used: others may write there (%s); MGPUC_CACHE=DIR names a folder that only you may write",
-                 program_invocation_short_name, folder, why);
+        mgpu_say(
+            "%s: warning: %s/tuned.txt is not used: others may write there (%s); MGPUC_CACHE=DIR names a folder that only you may write",
+            program_invocation_short_name, folder, why);
     if (folder && !others)
         t->path = mgpu_format("%s/tuned.txt", folder);
     free(folder);
@@ -116,7 +118,8 @@ void mgpu_tuned_close(Tuned *t)
         }
         int file = open(t->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
         if (file < 0 || write(file, t->added, t->length) != (ssize_t)t->length)
-            mgpu_say("%s: warning: %s: what --tune measured cannot be kept: %s", program_invocation_short_name, t->path, strerror(errno));
+            mgpu_say("%s: warning: %s: what --tune measured cannot be kept: %s", program_invocation_short_name, t->path,
+                     strerror(errno));
         if (file >= 0)
             close(file);
     }

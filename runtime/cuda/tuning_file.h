@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 typedef struct Tuned Tuned;
-Tuned *mgpu_tuned_open(void);   /* never NULL; if nothing can be kept, it is empty */
+Tuned *mgpu_tuned_open(void); /* never NULL; if nothing can be kept, it is empty */
 /* A key is a line without tabs. number[count]: what was measured and chosen. */
 bool mgpu_tuned_find(const Tuned *, const char *key, uint64_t *number, int count);
 void mgpu_tuned_add(Tuned *, const char *key, const uint64_t *number, int count, double us);

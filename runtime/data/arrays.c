@@ -10,8 +10,8 @@
 
 typedef struct Arrays {
     Array *array;
-    char **path;    /* for each column, like `array` */
-    char **names;   /* for each sample the file that it comes from, or NULL */
+    char **path;  /* for each column, like `array` */
+    char **names; /* for each sample the file that it comes from, or NULL */
 } Arrays;
 
 void mgpu_free_array(Array *a)
@@ -116,9 +116,10 @@ static void count_not_finite(const Array *a, const char *path, const char *name,
             first = bad++ ? first : last;
         }
     if (bad)
-        mgpu_say("%s: warning: %s%s: %lld of %lld samples hold NaN or infinity, the first is sample %lld; where(abs(%s) < inf, %s, 0) "
-                        "leaves such numbers out", program_invocation_short_name, where, path, (long long)bad, (long long)a->samples,
-                (long long)first, name, name);
+        mgpu_say(
+            "%s: warning: %s%s: %lld of %lld samples hold NaN or infinity, the first is sample %lld; where(abs(%s) < inf, %s, 0) "
+            "leaves such numbers out",
+            program_invocation_short_name, where, path, (long long)bad, (long long)a->samples, (long long)first, name, name);
 }
 
 void mgpu_set_array(Stream *s, int column, const char *name, const mgpu_input *in, const Array *a, const char *path,
@@ -137,8 +138,8 @@ void mgpu_set_array(Stream *s, int column, const char *name, const mgpu_input *i
     memcpy(c->extent, a->extent, sizeof a->extent);
     for (int k = 0; k < s->column_count; k++)
         if (arrays->path[k] && k != column && s->samples != a->samples)
-            mgpu_fail(MGPU_BAD_INPUT, "%s%s has %lld samples, %s has %lld; the files of a set belong together", where, path, (long long)a->samples, arrays->path[k],
-                      (long long)s->samples);
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s has %lld samples, %s has %lld; the files of a set belong together", where, path,
+                      (long long)a->samples, arrays->path[k], (long long)s->samples);
     s->samples = a->samples;
     count_not_finite(a, path, name, where);
 }

@@ -27,7 +27,7 @@ typedef struct SamplePlace {
     int input;
     int64_t sample;
     char **complaint; /* see mgpu_complain */
-} SamplePlace; /* the sample being read */
+} SamplePlace;        /* the sample being read */
 
 /* Complains of a sample. Returns false for the caller to return. */
 static bool misfit(const SamplePlace *p, const char *what)
@@ -59,7 +59,8 @@ static bool bad_shape(const SamplePlace *p, int rank, const int64_t *extent)
     const mgpu_tensor *t = &p->set->program->inputs[p->input].tensor;
     bool image = p->set->stream->columns[p->set->bound[p->input].column].image;
     snprintf(text, sizeof text, "has the shape %s, input '%s' has %s%s", mgpu_shape_text(rank, extent, is), t->name,
-             mgpu_shape_text(t->rank, t->extent, expected), image ? "; |> resize(...) |> center_crop(...) bring pictures to one size" : "");
+             mgpu_shape_text(t->rank, t->extent, expected),
+             image ? "; |> resize(...) |> center_crop(...) bring pictures to one size" : "");
     return misfit(p, text);
 }
 
@@ -72,9 +73,10 @@ static bool bad_label(const SamplePlace *p, double v, int64_t place)
     if (in->tensor.rank)
         snprintf(where, sizeof where, ", %lld elements from its first", (long long)place);
     if (v >= 0 && v < INT32_MAX && v == floor(v))
-        snprintf(text, sizeof text, "has the label %.9g%s; input '%s' has the classes 0 to %lld: class(%lld) admits it, class(%lld, ignore "
-                 "= %.9g) leaves it out", v, where, in->tensor.name, (long long)in->classes - 1, (long long)v + 1,
-                 (long long)in->classes, v);
+        snprintf(text, sizeof text,
+                 "has the label %.9g%s; input '%s' has the classes 0 to %lld: class(%lld) admits it, class(%lld, ignore "
+                 "= %.9g) leaves it out",
+                 v, where, in->tensor.name, (long long)in->classes - 1, (long long)v + 1, (long long)in->classes, v);
     else
         snprintf(text, sizeof text, "has the label %.9g%s; input '%s' has classes, which are whole numbers from 0 on%s", v, where,
                  in->tensor.name, cure);
@@ -111,7 +113,8 @@ static bool put_classes(const SamplePlace *p, const Item *item, const void *data
             mgpu_from_double(to, in->tensor.dtype, i, (double)class);
             continue;
         }
-        bool good = (v >= 0 && v < (double)in->classes && v == floor(v)) || (in->ignore != MGPU_NO_LABEL && v == (double)in->ignore);
+        bool good =
+            (v >= 0 && v < (double)in->classes && v == floor(v)) || (in->ignore != MGPU_NO_LABEL && v == (double)in->ignore);
         if (!good && in->other == MGPU_NO_LABEL)
             return bad_label(p, v, i);
         mgpu_from_double(to, in->tensor.dtype, i, good ? v : (double)in->other);
@@ -125,8 +128,8 @@ static bool put_values(const SamplePlace *p, const Item *item, const void *data,
     char text[400];
     int64_t bad;
     if (mgpu_dtype_is_float(item->dtype) && !mgpu_dtype_is_float(t->dtype) && t->dtype != MGPU_BOOL) {
-        snprintf(text, sizeof text, "has elements of %s, input '%s' is %s; the model's input may be %s, too", mgpu_dtype_name(item->dtype), t->name,
-                 mgpu_dtype_name(t->dtype), mgpu_dtype_name(item->dtype));
+        snprintf(text, sizeof text, "has elements of %s, input '%s' is %s; the model's input may be %s, too",
+                 mgpu_dtype_name(item->dtype), t->name, mgpu_dtype_name(t->dtype), mgpu_dtype_name(item->dtype));
         return misfit(p, text);
     }
     if (!mgpu_values_fit(data, item->dtype, count, t->dtype, &bad)) {
@@ -182,10 +185,7 @@ static bool put(const SamplePlace *p, const Item *item, void *to, Reading *r)
 }
 
 /* ---- binding */
-static Item *new_items(const Stream *s)
-{
-    return mgpu_allocate((size_t)s->column_count, sizeof(Item));
-}
+static Item *new_items(const Stream *s) { return mgpu_allocate((size_t)s->column_count, sizeof(Item)); }
 
 /* Counts each word in used[word], until a sample has the word `sought`. Returns that sample, or -1. */
 static int64_t count_words(const Stream *s, int column, int64_t sought, int64_t *used)
@@ -235,10 +235,7 @@ static void bind_words(Dataset *d, int input, Categories *categories)
 }
 
 /* True if every value of one type is valid in the other. */
-static bool always_fits(uint8_t from, uint8_t to)
-{
-    return from == to && to != MGPU_BOOL;
-}
+static bool always_fits(uint8_t from, uint8_t to) { return from == to && to != MGPU_BOOL; }
 
 static void bind_input(Dataset *d, int input, Categories *categories)
 {
@@ -377,7 +374,7 @@ typedef struct Prefetch {
 struct Workers {
     pthread_mutex_t lock;
     pthread_cond_t more, done;
-    Job *jobs; /* jobs with samples left; the first has priority */
+    Job *jobs;          /* jobs with samples left; the first has priority */
     Prefetch *prefetch; /* NULL if there is none */
     pthread_t *threads;
     int count;
@@ -528,7 +525,8 @@ void mgpu_bind_set(Dataset *d, const bool *wanted, Categories *categories)
     for (int i = 0; i < d->program->input_count; i++)
         any = any || wanted[i];
     if (!any)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: the losses depend on no input, so the data set '%s' is of no use", d->program->model_file, d->name);
+        mgpu_fail(MGPU_BAD_INPUT, "%s: the losses depend on no input, so the data set '%s' is of no use", d->program->model_file,
+                  d->name);
     if (!d->samples && !d->stream->next)
         mgpu_fail(MGPU_BAD_INPUT, "%sthe data set '%s' has no sample", d->stream->where, d->name);
     bind(d, wanted, categories);
@@ -578,7 +576,7 @@ static int64_t place_in(const Job *j, const int64_t *index, int64_t n, uint64_t 
 
 /* Copies samples that have been read ahead. The caller holds the lock. Returns false if other samples were read. */
 static bool take_prefetched(struct Workers *w, uint8_t *const *to, const int64_t *index, int64_t n, uint64_t seed, int64_t epoch,
-                       Item *items, Reading *r)
+                            Item *items, Reading *r)
 {
     Prefetch *a = w->prefetch;
     int64_t place = a ? place_in(&a->job, index, n, seed, epoch) : -1;

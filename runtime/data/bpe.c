@@ -42,10 +42,7 @@ SpecialToken *mgpu_add_special(Vocabulary *v, const char *text, int64_t number)
     return &v->specials[v->special_count - 1];
 }
 
-static bool is_printable(int b) /* in Latin-1 */
-{
-    return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
-}
+static bool is_printable(int b) /* in Latin-1 */ { return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE; }
 
 /* Printable bytes are spelled as themselves; the others are the characters from U+0100 on, in order. */
 static void find_bytes(Vocabulary *v, const char *where)
@@ -266,7 +263,8 @@ typedef struct Encoder {
     uint8_t dtype;
     void *tokens;
     int64_t count, capacity;
-    Bytes *kept; int kept_count; /* memory that words point to */
+    Bytes *kept;
+    int kept_count; /* memory that words point to */
 } Encoder;
 
 static void reserve(Encoder *e, int64_t more)

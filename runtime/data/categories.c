@@ -21,7 +21,10 @@ typedef struct CategoryEntry {
 } CategoryEntry;
 
 /* Finds the class of a word; if all words are whole numbers, also by value. */
-typedef struct Lookup { CategoryEntry *texts, *numbers; int64_t count; } Lookup;
+typedef struct Lookup {
+    CategoryEntry *texts, *numbers;
+    int64_t count;
+} Lookup;
 
 typedef struct CategoryTable {
     char *input;
@@ -138,7 +141,8 @@ static bool same_words(const CategoryTable *a, const CategoryTable *b)
 {
     bool same = a->numbers == b->numbers;
     for (int64_t k = 0; k < a->words.count && k < b->words.count && same; k++)
-        same = a->words.text[k] && b->words.text[k] ? strcmp(a->words.text[k], b->words.text[k]) == 0 : a->words.text[k] == b->words.text[k];
+        same = a->words.text[k] && b->words.text[k] ? strcmp(a->words.text[k], b->words.text[k]) == 0
+                                                    : a->words.text[k] == b->words.text[k];
     return same;
 }
 
@@ -307,15 +311,16 @@ static void say_guess(const mgpu_input *in, const SimilarWord *list, int64_t cou
         spelled = number && spelled < 0 && !usual_spelling(list[k].text, value) ? k : spelled;
     }
     if (numbers < count && 2 * numbers >= count)
-        mgpu_say("%s: '%.40s' is no whole number, so all values of '%s' are words, which have their classes in the order of their bytes",
-                 place, list[odd].text, in->tensor.name);
+        mgpu_say(
+            "%s: '%.40s' is no whole number, so all values of '%s' are words, which have their classes in the order of their bytes",
+            place, list[odd].text, in->tensor.name);
     else if (numbers == count && table) {
         ignore_negative(in, list, count, cure, sizeof cure);
         mgpu_say("%s: the numbers in it are not the classes 0 to %lld of '%s', which are given to them in their order%s", place,
                  (long long)in->classes - 1, in->tensor.name, cure);
-    }
-    else if (numbers == count && spelled >= 0)
-        mgpu_say("%s: all values are whole numbers, such as '%.40s': they are the classes of '%s'", place, list[spelled].text, in->tensor.name);
+    } else if (numbers == count && spelled >= 0)
+        mgpu_say("%s: all values are whole numbers, such as '%.40s': they are the classes of '%s'", place, list[spelled].text,
+                 in->tensor.name);
 }
 
 /* Merges equal numbers in a list sorted by number. Returns the new length. */
@@ -331,7 +336,7 @@ static int64_t join_spellings(SimilarWord *list, int64_t count)
 }
 
 static CategoryTable *make_table(Categories *c, const mgpu_input *in, const Words *words, const int64_t *used, const char *place,
-                               const char *beyond)
+                                 const char *beyond)
 {
     SimilarWord *list = mgpu_allocate((size_t)words->count, sizeof *list);
     int64_t count = 0, capacity = in->classes - (in->other != MGPU_NO_LABEL);
@@ -355,8 +360,8 @@ static CategoryTable *make_table(Categories *c, const mgpu_input *in, const Word
         if (count > capacity && in->other == MGPU_NO_LABEL)
             too_many(in, words, list, count, beyond);
         if (count > capacity) {
-            mgpu_say("%s: %lld categories; the %lld most frequent ones have classes of '%s', the others are class %lld",
-                    place, (long long)count, (long long)capacity, in->tensor.name, (long long)in->other);
+            mgpu_say("%s: %lld categories; the %lld most frequent ones have classes of '%s', the others are class %lld", place,
+                     (long long)count, (long long)capacity, in->tensor.name, (long long)in->other);
             qsort(list, (size_t)count, sizeof *list, by_use);
             count = capacity;
             qsort(list, (size_t)count, sizeof *list, numbers ? by_number : by_text);
@@ -444,8 +449,7 @@ static CategoryTable *table_for(Categories *c, const mgpu_input *in, const Words
     CategoryTable *t = find_table(c, in->tensor.name);
     if (!t || !t->renewable || covers(t, in, words, used))
         return t;
-    mgpu_say("%s: words are others than those that the weights know; input '%s' gets classes for these", place,
-            in->tensor.name);
+    mgpu_say("%s: words are others than those that the weights know; input '%s' gets classes for these", place, in->tensor.name);
     CategoryTable *old = &c->tables[t - c->tables];
     free_table(old);
     *old = c->tables[--c->count];

@@ -23,7 +23,7 @@ typedef struct Column {
     int64_t element; /* bytes */
     uint8_t *data;   /* [rows, width] */
     WordTable table;
-    int64_t missing, first_missing; /* count of missing numbers, and line of the first */
+    int64_t missing, first_missing;   /* count of missing numbers, and line of the first */
     int64_t infinite, first_infinite; /* the same for infinite numbers */
 } Column;
 
@@ -32,10 +32,10 @@ typedef struct Csv {
     Parser parser;
     Column *columns;
     int column_count;
-    int64_t *lines;     /* line of each row */
-    int64_t *number;    /* number of each row in the file, counting bad ones, from 1 */
+    int64_t *lines;         /* line of each row */
+    int64_t *number;        /* number of each row in the file, counting bad ones, from 1 */
     int64_t rows, capacity; /* rows in memory */
-    int64_t first;      /* rows that have been forgotten */
+    int64_t first;          /* rows that have been forgotten */
 } Csv;
 
 /* ---- fields to values */

@@ -14,23 +14,23 @@ typedef struct Field {
 typedef struct Parser {
     const char *where, *path; /* prefixes of messages */
     const char *at, *end;
-    Inflow *inflow; /* source of the text; NULL if `at` to `end` is all of it */
-    bool more;      /* text that has not been read yet may follow */
-    char awaited;   /* an incomplete row needs this character: a line end or a quote */
+    Inflow *inflow;   /* source of the text; NULL if `at` to `end` is all of it */
+    bool more;        /* text that has not been read yet may follow */
+    char awaited;     /* an incomplete row needs this character: a line end or a quote */
     char **complaint; /* receives what is wrong with a row; see mgpu_complain */
     char delimiter;
     const char *strip;
     mgpu_option missing; /* texts that mean a missing value */
-    bool skip;              /* skip bad rows */
-    int64_t line;           /* line number of `at` */
-    const char *row;        /* start of the last row */
-    int64_t row_line;       /* line number of that row */
+    bool skip;           /* skip bad rows */
+    int64_t line;        /* line number of `at` */
+    const char *row;     /* start of the last row */
+    int64_t row_line;    /* line number of that row */
     Field *fields;
     int field_count;
     int expected; /* number of fields in each row; 0 if not known yet */
     char *text;
     size_t text_length, text_capacity; /* unquoted fields of the row, one after the other */
-    bool bad;                      /* the row is bad */
+    bool bad;                          /* the row is bad */
     int64_t bad_rows;
     char first_bad[400];
 } Parser;

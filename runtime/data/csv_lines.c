@@ -50,10 +50,7 @@ void mgpu_csv_add_field(Parser *p, const char *text, size_t length)
     MGPU_PUSH(p->fields, p->field_count, (Field){text, length});
 }
 
-static bool is_stripped(const Parser *p, char c)
-{
-    return c && strchr(p->strip, c);
-}
+static bool is_stripped(const Parser *p, char c) { return c && strchr(p->strip, c); }
 
 /* Reads after the opening quote. The text is unescaped and valid until the next row. Returns false if the quote is not closed. */
 static bool read_quoted(Parser *p)

@@ -29,8 +29,8 @@ int mgpu_csv_find_title(const Parser *p, const char *name)
     for (int i = 0; i < p->field_count; i++)
         if (p->fields[i].length == strlen(name) && memcmp(p->fields[i].text, name, p->fields[i].length) == 0) {
             if (found >= 0)
-                mgpu_fail(MGPU_BAD_INPUT, "%s%s: two columns are called '%s'; names = [...] tells them apart", p->where,
-                          p->path, name);
+                mgpu_fail(MGPU_BAD_INPUT, "%s%s: two columns are called '%s'; names = [...] tells them apart", p->where, p->path,
+                          name);
             found = i;
         }
     if (found >= 0)
@@ -40,7 +40,10 @@ int mgpu_csv_find_title(const Parser *p, const char *name)
     for (int i = 0; i < p->field_count; i++)
         names[i] = mgpu_format("%.*s", shown(&p->fields[i]), p->fields[i].text);
     mgpu_did_you_mean(name, names, p->field_count, hint);
-    static const struct { char byte; const char *text; } OTHERS[] = {{';', ";"}, {'\t', "\\t"}, {'|', "|"}};
+    static const struct {
+        char byte;
+        const char *text;
+    } OTHERS[] = {{';', ";"}, {'\t', "\\t"}, {'|', "|"}};
     for (int i = 0; i < 3 && p->field_count == 1; i++)
         if (memchr(p->fields[0].text, OTHERS[i].byte, p->fields[0].length))
             snprintf(hint, sizeof hint, "; the titles are one field: csv(..., delimiter = \"%s\")", OTHERS[i].text);

@@ -12,13 +12,13 @@
 #include "runtime/data/sets.h"
 
 /* ---- memory for one sample, freed when the sample has been read (stream.c) */
-typedef struct Reading {       /* belongs to one thread */
-    uint64_t seed;             /* the run's seed; 0 in evaluation */
-    int64_t epoch;             /* 0 in evaluation, so that its samples never change */
+typedef struct Reading { /* belongs to one thread */
+    uint64_t seed;       /* the run's seed; 0 in evaluation */
+    int64_t epoch;       /* 0 in evaluation, so that its samples never change */
     struct ReadingBlock *blocks;
 } Reading;
 void *mgpu_reading_allocate(Reading *, int64_t bytes); /* aligned for every type */
-void mgpu_reading_reset(Reading *);                /* call when the sample has been read */
+void mgpu_reading_reset(Reading *);                    /* call when the sample has been read */
 void mgpu_reading_close(Reading *);
 
 /* Random numbers of a sample, uniform in [0, 1). They depend only on (seed, epoch, stage, sample, number). `key` is
@@ -27,39 +27,44 @@ uint64_t mgpu_stage_key(const Reading *, const char *stage);
 double mgpu_stage_random(const Reading *, uint64_t key, int64_t sample, int number);
 
 /* ---- streams */
-typedef struct Item {          /* one column of one sample */
-    bool wanted;               /* set by the caller; other columns are not read */
+typedef struct Item { /* one column of one sample */
+    bool wanted;      /* set by the caller; other columns are not read */
     uint8_t dtype;
     int rank;
     int64_t extent[MGPU_MAX_RANK];
-    const void *data;          /* row-major, unaligned; in the stream's memory or the Reading's */
+    const void *data; /* row-major, unaligned; in the stream's memory or the Reading's */
 } Item;
 
 /* Words that numbers stand for: k is text[k]; NULL is a missing one. places: the class of a word is its index in byte order, even
  * if it looks like a number (folders, characters). */
-typedef struct Words { char **text; int64_t count; bool places; } Words;
+typedef struct Words {
+    char **text;
+    int64_t count;
+    bool places;
+} Words;
 
 typedef struct StreamColumn {
     const char *name;
-    bool uniform;              /* all samples have this dtype and these extents; otherwise see the items */
-    bool image;                /* [height, width, channels], u8: image stages apply to it */
+    bool uniform; /* all samples have this dtype and these extents; otherwise see the items */
+    bool image;   /* [height, width, channels], u8: image stages apply to it */
     uint8_t dtype;
     int rank;
     int64_t extent[MGPU_MAX_RANK];
-    const Words *words;        /* if not NULL, elements (u8, u16, u32) are indices of these words */
-    const mgpu_input *input;   /* the input that reads it or determines its type, or NULL */
+    const Words *words;      /* if not NULL, elements (u8, u16, u32) are indices of these words */
+    const mgpu_input *input; /* the input that reads it or determines its type, or NULL */
 } StreamColumn;
 
 typedef struct Stream Stream;
 struct Stream {
-    const char *what;          /* name of the reader or stage */
-    char *where;               /* prefix of messages: "model.net:12: " */
+    const char *what; /* name of the reader or stage */
+    char *where;      /* prefix of messages: "model.net:12: " */
     int64_t samples;
-    StreamColumn *columns; int column_count;
-    bool costly;               /* a sample takes many microseconds: threads share the samples of a batch */
+    StreamColumn *columns;
+    int column_count;
+    bool costly;     /* a sample takes many microseconds: threads share the samples of a batch */
     int64_t shuffle; /* order of an epoch: 1 random; 0 as stored; n blocks of n samples in random order, shuffled inside */
-    void *state;               /* for the functions below */
-    Stream *from;              /* the stream before a stage, closed with this one; NULL for a reader */
+    void *state;     /* for the functions below */
+    Stream *from;    /* the stream before a stage, closed with this one; NULL for a reader */
     /* Fills the wanted items of a sample, one for each column. Threads call it concurrently: it may change only `items` and the
      * Reading. Fails with mgpu_fail: where, file, sample, what is wrong, what to do. */
     void (*read)(const Stream *, int64_t sample, Reading *, Item *items);
@@ -74,7 +79,7 @@ struct Stream {
     void (*forget)(Stream *);
     uint64_t (*identity)(const Stream *, int64_t sample); /* `part` selects by it; NULL: the sample's number */
     void (*narrow)(Stream *, double from, double to); /* keeps the windows of text within these fractions; NULL: by identity */
-    void (*close)(Stream *);   /* frees the state; NULL: free(state) */
+    void (*close)(Stream *);                          /* frees the state; NULL: free(state) */
 };
 
 /* ---- inflow.c: text that arrives through a pipe, a terminal or any other file */
@@ -84,7 +89,7 @@ struct Inflow {
     size_t begin, length, capacity; /* text[begin .. length) has been read; the next read moves it to the front */
     bool ended;
 };
-Inflow *mgpu_open_inflow(int file); /* returns when a line, eight bytes or all has been read */
+Inflow *mgpu_open_inflow(int file);         /* returns when a line, eight bytes or all has been read */
 bool mgpu_read_inflow(Inflow *, bool wait); /* Reads more text or the end; false if none is there and wait is false. */
 void mgpu_close_inflow(Inflow *);
 
@@ -92,13 +97,14 @@ void mgpu_close_inflow(Inflow *);
 typedef struct Opening {
     const mgpu_program *program;
     const mgpu_set *set;
-    const mgpu_call *call;         /* the call of the reader or stage */
-    const mgpu_column *columns; int column_count; /* the columns of a reader that are read */
-    const char *folder;            /* --data, or NULL */
-    const char *where;             /* place of the call: "model.net:12: " */
-    Stream *from;                  /* the stream before a stage */
-    Inflow *inflow;                /* source of a table that arrives; the stream owns it. NULL: a file */
-    bool fresh;                    /* for a table that the data block does not mention (mgpu_open_new_table) */
+    const mgpu_call *call; /* the call of the reader or stage */
+    const mgpu_column *columns;
+    int column_count;   /* the columns of a reader that are read */
+    const char *folder; /* --data, or NULL */
+    const char *where;  /* place of the call: "model.net:12: " */
+    Stream *from;       /* the stream before a stage */
+    Inflow *inflow;     /* source of a table that arrives; the stream owns it. NULL: a file */
+    bool fresh;         /* for a table that the data block does not mention (mgpu_open_new_table) */
 } Opening;
 typedef Stream *OpenStream(const Opening *);
 /* The stream of a stage inherits columns and all else from `from`, except functions. */
@@ -117,17 +123,19 @@ const mgpu_input *mgpu_column_input(const Opening *, const mgpu_column *); /* NU
 /* ---- files.c */
 /* Returns the path of `path` or `path`.gz in the folder. Fails if there is neither. The caller frees. */
 char *mgpu_find_file(const char *path, const char *folder, const char *where);
-const char *mgpu_data_cure(
-    const char *folder); /* the end of a message about a missing file: a hint at --data if it was not given, else "" */
+const char *
+mgpu_data_cure(const char *folder); /* the end of a message about a missing file: a hint at --data if it was not given, else "" */
 char *mgpu_path_in(const char *folder, const char *path); /* the file may be missing; the caller frees */
 struct gzFile_s *mgpu_open_packed(const char *path, const char *where, int64_t *packed); /* for gzipped and plain files */
 bool mgpu_believes_unpacked(int64_t packed, int64_t bytes); /* false if `bytes` are implausibly many */
 /* Fails if mgpu_believes_unpacked returns false. */
 void mgpu_check_unpacked(int64_t packed, int64_t bytes, const char *path, const char *where);
 typedef struct FileBytes {
-    const uint8_t *data; int64_t bytes;
-    void *map, *owned;                     /* mapped, allocated */
-    const uint8_t *member; int64_t member_bytes; /* member of an archive: zip.c */
+    const uint8_t *data;
+    int64_t bytes;
+    void *map, *owned; /* mapped, allocated */
+    const uint8_t *member;
+    int64_t member_bytes; /* member of an archive: zip.c */
 } FileBytes;
 void mgpu_map_file(FileBytes *, const char *path, const char *where); /* maps a plain file */
 /* Loads a whole file, unpacked if it is gzipped. Without `load`, plain files are mapped. */
@@ -149,14 +157,14 @@ typedef struct Archive Archive;
 Archive *mgpu_open_archive(const FileBytes *, const char *path, const char *where); /* the file must outlive the archive */
 void mgpu_close_archive(Archive *);
 int mgpu_member_count(const Archive *);
-char *mgpu_member_name(const Archive *, int member); /* the caller frees */
+char *mgpu_member_name(const Archive *, int member);     /* the caller frees */
 int mgpu_find_member(const Archive *, const char *name); /* -1 if there is none */
 /* Returns a member's bytes after checking the CRC: in the file, or unpacked into *owned, which the caller frees (or NULL). */
 const uint8_t *mgpu_member_bytes(const Archive *, int member, int64_t *bytes, uint8_t **owned);
 void mgpu_read_member(FileBytes *, const char *name, const char *path, const char *where); /* NAME.npy of an .npz file */
 
 /* ---- categories.c: words as classes. The training set defines them; they are saved with the weights. */
-Categories *mgpu_new_categories(bool fixed);  /* fixed: no table can be added */
+Categories *mgpu_new_categories(bool fixed); /* fixed: no table can be added */
 void mgpu_free_categories(Categories *);
 char *mgpu_categories_text(const Categories *); /* JSON, or NULL if there are none; the caller frees */
 void mgpu_read_categories(Categories *, const char *json, const char *path); /* replaces all tables */
@@ -168,8 +176,11 @@ int64_t *mgpu_classes_of_words(Categories *, const mgpu_input *, const Words *, 
                                const char *beyond, char **complaint); /* NULL after a complaint */
 
 /* ---- words.c: distinct words in order of appearance */
-typedef struct WordTable { Words words; int64_t *slots, slot_count; } WordTable;
-int64_t mgpu_intern(WordTable *, const char *text, size_t length); /* returns its number; text NULL is a missing word */
+typedef struct WordTable {
+    Words words;
+    int64_t *slots, slot_count;
+} WordTable;
+int64_t mgpu_intern(WordTable *, const char *text, size_t length);          /* returns its number; text NULL is a missing word */
 int64_t mgpu_find_word(const WordTable *, const char *text, size_t length); /* -1 if it is not there */
 void mgpu_free_words(WordTable *);
 
@@ -182,8 +193,8 @@ const Words *mgpu_words_of_classes(const Categories *, const mgpu_input *);
 
 /* ---- batch.c */
 bool mgpu_shapes_agree(const mgpu_input *, int rank, const int64_t *extent); /* true if such a sample fits the input */
-int mgpu_reading_threads(void); /* for costly samples */
-void mgpu_bind_set(Dataset *, const bool *wanted, Categories *); /* binds inputs to columns of their names */
+int mgpu_reading_threads(void);                                              /* for costly samples */
+void mgpu_bind_set(Dataset *, const bool *wanted, Categories *);             /* binds inputs to columns of their names */
 /* The same for a set whose samples change at each use and have not been checked: only columns of numbers. */
 void mgpu_bind_columns(Dataset *, const bool *wanted);
 /* Returns whether all samples fit. If not, *complaint is what is wrong; the caller frees it. */

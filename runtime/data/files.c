@@ -20,10 +20,7 @@ char *mgpu_path_in(const char *folder, const char *path)
     return path[0] != '/' && folder ? mgpu_format("%s/%s", folder, path) : mgpu_format("%s", path);
 }
 
-const char *mgpu_data_cure(const char *folder)
-{
-    return folder ? "" : "; say where the data is with --data DIR";
-}
+const char *mgpu_data_cure(const char *folder) { return folder ? "" : "; say where the data is with --data DIR"; }
 
 char *mgpu_find_file(const char *path, const char *folder, const char *where)
 {
@@ -61,7 +58,8 @@ static int open_plain(const char *path, const char *where, int64_t *bytes)
     if (S_ISDIR(status.st_mode))
         mgpu_fail(MGPU_BAD_INPUT, "%s%s is a folder, a file is expected", where, path);
     if (!S_ISREG(status.st_mode))
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s is a pipe, a device or a socket, a file is expected; cat %s >FILE makes one", where, path, path);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s is a pipe, a device or a socket, a file is expected; cat %s >FILE makes one", where, path,
+                  path);
     *bytes = status.st_size;
     return f;
 }
@@ -83,15 +81,21 @@ bool mgpu_believes_unpacked(int64_t packed, int64_t bytes) { return bytes <= FRE
 void mgpu_check_unpacked(int64_t packed, int64_t bytes, const char *path, const char *where)
 {
     if (!mgpu_believes_unpacked(packed, bytes))
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %lld bytes would unpack to more than %d times as many, as damaged or hostile files do; if it is right, "
-                  "unpack it first (gzip -d, unzip)", where, path, (long long)packed, RATIO);
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s%s: %lld bytes would unpack to more than %d times as many, as damaged or hostile files do; if it is right, "
+                  "unpack it first (gzip -d, unzip)",
+                  where, path, (long long)packed, RATIO);
 }
 
 const char *mgpu_compressed_by(const uint8_t *data, int64_t bytes)
 {
-    static const struct { const char *begin, *what; } FORMATS[] = {
+    static const struct {
+        const char *begin, *what;
+    } FORMATS[] = {
         {"\x28\xb5\x2f\xfd", "compressed by zstd; unzstd unpacks it"},
-        {"\xfd" "7zXZ", "compressed by xz; unxz unpacks it"},
+        {"\xfd"
+         "7zXZ",
+         "compressed by xz; unxz unpacks it"},
         {"BZh9", "compressed by bzip2; bunzip2 unpacks it"},
     };
     for (int i = 0; i < MGPU_COUNT(FORMATS); i++) {

@@ -14,7 +14,12 @@
 
 static const char TRUNCATED[] = "the file is truncated";
 
-typedef struct IdxSource { gzFile file; int64_t packed; const char *path, *where; } IdxSource; /* packed: size of the file in bytes */
+/* packed: size of the file in bytes */
+typedef struct IdxSource {
+    gzFile file;
+    int64_t packed;
+    const char *path, *where;
+} IdxSource;
 
 static const char *read_error(const IdxSource *s)
 {
@@ -67,10 +72,7 @@ void mgpu_swap_bytes(void *data, int64_t count, int64_t bytes)
         }
 }
 
-static uint32_t big_endian(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
+static uint32_t big_endian(const uint8_t *p) { return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]; }
 
 static void read_header(const IdxSource *s, Array *a)
 {
@@ -89,7 +91,8 @@ static void read_header(const IdxSource *s, Array *a)
                   s->where, s->path, head[0], head[1], head[2], head[3]);
     int rank = head[3];
     if (rank < 1 || rank > MGPU_MAX_RANK + 1)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: an IDX file of %d axes; 1 to %d are possible", s->where, s->path, rank, MGPU_MAX_RANK + 1);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: an IDX file of %d axes; 1 to %d are possible", s->where, s->path, rank,
+                  MGPU_MAX_RANK + 1);
     if (read_bytes(s, axes, 4 * rank, &error) < 4 * rank)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s: it ends within its header", s->where, s->path, error ? error : TRUNCATED);
     a->dtype = (uint8_t)dtype;
@@ -99,7 +102,8 @@ static void read_header(const IdxSource *s, Array *a)
     for (int i = 0; i < a->rank; i++) {
         a->extent[i] = big_endian(axes + 4 * (i + 1));
         if (__builtin_mul_overflow(a->sample_bytes, a->extent[i], &a->sample_bytes) || a->sample_bytes > INT64_MAX / 2)
-            mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header the file holds more than 2^62 bytes; it is damaged", s->where, s->path);
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header the file holds more than 2^62 bytes; it is damaged", s->where,
+                      s->path);
     }
     if (a->sample_bytes == 0)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header a sample has no elements; the file is damaged", s->where, s->path);
@@ -142,11 +146,12 @@ static void read_elements(const IdxSource *s, Array *a, bool load)
     } while (done == capacity && capacity < bytes);
     a->data = a->owned = data;
     if (done < bytes)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s: by its header it has %lld samples (%lld bytes), %lld bytes are there",
-                  s->where, s->path, error ? error : TRUNCATED, (long long)a->samples, (long long)bytes, (long long)done);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s: by its header it has %lld samples (%lld bytes), %lld bytes are there", s->where,
+                  s->path, error ? error : TRUNCATED, (long long)a->samples, (long long)bytes, (long long)done);
     uint8_t more;
     if (read_bytes(s, &more, 1, &error) || error)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path, error ? error : "bytes follow the last sample; the file is damaged");
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: %s", s->where, s->path,
+                  error ? error : "bytes follow the last sample; the file is damaged");
     mgpu_swap_bytes(data, bytes / mgpu_dtype_bytes(a->dtype), mgpu_dtype_bytes(a->dtype));
 }
 

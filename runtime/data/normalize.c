@@ -26,10 +26,7 @@ static void add_character(Bytes *b, uint32_t c)
     mgpu_add_bytes(b, u, length);
 }
 
-static void add_text(Bytes *b, const char *text)
-{
-    mgpu_add_bytes(b, text, (int64_t)strlen(text));
-}
+static void add_text(Bytes *b, const char *text) { mgpu_add_bytes(b, text, (int64_t)strlen(text)); }
 
 /* ---- single characters */
 static bool is_chinese(uint32_t c)
@@ -44,15 +41,9 @@ static void change_character(StepKind kind, uint32_t c, Bytes *to)
     uint32_t lower[2] = {c, 0};
     int count = 1;
     switch (kind) {
-    case STEP_LOWERCASE:
-        count = mgpu_lower_of(c, lower);
-        break;
-    case STEP_STRIP_ACCENTS:
-        count = !mgpu_is_mark(c, true);
-        break;
-    case STEP_BERT_ACCENTS:
-        count = !mgpu_is_mark(c, false);
-        break;
+    case STEP_LOWERCASE: count = mgpu_lower_of(c, lower); break;
+    case STEP_STRIP_ACCENTS: count = !mgpu_is_mark(c, true); break;
+    case STEP_BERT_ACCENTS: count = !mgpu_is_mark(c, false); break;
     case STEP_CLEAN:
         count = c != 0 && c != 0xFFFD && !mgpu_is_control(c);
         lower[0] = mgpu_is_blank(c) ? ' ' : c;
@@ -64,8 +55,7 @@ static void change_character(StepKind kind, uint32_t c, Bytes *to)
             lower[0] = ' ';
         }
         break;
-    default:
-        mgpu_die("step %d is not by characters", (int)kind);
+    default: mgpu_die("step %d is not by characters", (int)kind);
     }
     for (int i = 0; i < count; i++)
         add_character(to, lower[i]);
@@ -195,23 +185,16 @@ static void apply(const Step *s, const Bytes *from, Bytes *to)
         change_characters(s->kind, &apart, to);
         free(apart.data);
         break;
-    case STEP_STRIP:
-        strip(s, from, to);
-        break;
+    case STEP_STRIP: strip(s, from, to); break;
     case STEP_PREPEND:
         if (from->count)
             add_text(to, s->text);
         mgpu_add_bytes(to, from->data, from->count);
         break;
     case STEP_REPLACE:
-    case STEP_REPLACE_BLANKS:
-        replace(s, from, to);
-        break;
-    case STEP_CHARSMAP:
-        map_characters(s, from, to);
-        break;
-    default:
-        change_characters(s->kind, from, to);
+    case STEP_REPLACE_BLANKS: replace(s, from, to); break;
+    case STEP_CHARSMAP: map_characters(s, from, to); break;
+    default: change_characters(s->kind, from, to);
     }
 }
 

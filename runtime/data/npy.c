@@ -11,13 +11,21 @@
 enum { PREFIX = 10 };
 static const char MAGIC[] = "\x93NUMPY";
 
-typedef struct TypeCode { const char *code; uint8_t dtype; } TypeCode;
-static const TypeCode CODES[] = {{"b1", MGPU_BOOL}, {"u1", MGPU_U8}, {"i1", MGPU_I8}, {"u2", MGPU_U16}, {"i2", MGPU_I16}, {"u4", MGPU_U32},
-                                 {"i4", MGPU_I32}, {"i8", MGPU_I64}, {"f2", MGPU_F16}, {"f4", MGPU_F32}, {"f8", MGPU_F64},
-                                 {"u8", MGPU_I64},   /* below 2^63 the bits equal those of i64: see check_unsigned */
-                                 {"V2", MGPU_BF16}}; /* NumPy's name for the type of ml_dtypes (JAX, TensorFlow) */
+typedef struct TypeCode {
+    const char *code;
+    uint8_t dtype;
+} TypeCode;
+static const TypeCode CODES[] =
+    {{"b1", MGPU_BOOL}, {"u1", MGPU_U8},  {"i1", MGPU_I8},  {"u2", MGPU_U16}, {"i2", MGPU_I16},
+     {"u4", MGPU_U32},  {"i4", MGPU_I32}, {"i8", MGPU_I64}, {"f2", MGPU_F16}, {"f4", MGPU_F32},
+     {"f8", MGPU_F64},  {"u8", MGPU_I64}, /* below 2^63 the bits equal those of i64: see check_unsigned */
+     {"V2", MGPU_BF16}};                  /* NumPy's name for the type of ml_dtypes (JAX, TensorFlow) */
 
-typedef struct NpySource { const uint8_t *data; int64_t bytes; const char *path, *where; } NpySource;
+typedef struct NpySource {
+    const uint8_t *data;
+    int64_t bytes;
+    const char *path, *where;
+} NpySource;
 
 static _Noreturn void broken(const NpySource *s, const char *what)
 {
@@ -54,7 +62,9 @@ static const char *value_of(const NpySource *s, const char *header, const char *
     return at + 1 + strspn(at + 1, " ");
 }
 
-typedef struct Coding { bool swapped, is_unsigned; } Coding; /* big-endian; u8 read as i64 */
+typedef struct Coding {
+    bool swapped, is_unsigned;
+} Coding; /* big-endian; u8 read as i64 */
 
 static Coding read_type(const NpySource *s, const char *header, Array *a)
 {
@@ -65,8 +75,10 @@ static Coding read_type(const NpySource *s, const char *header, Array *a)
                 a->dtype = CODES[i].dtype;
                 return (Coding){descr[1] == '>', strcmp(CODES[i].code, "u8") == 0};
             }
-    mgpu_fail(MGPU_BAD_INPUT, "%s%s: elements of the type %.*s cannot be read; b1, u1 .. u8, i1 .. i8, f2 .. f8 and bfloat16 (V2) can: array.astype('f4')", s->where, s->path,
-              (int)strcspn(descr, ",}"), descr);
+    mgpu_fail(
+        MGPU_BAD_INPUT,
+        "%s%s: elements of the type %.*s cannot be read; b1, u1 .. u8, i1 .. i8, f2 .. f8 and bfloat16 (V2) can: array.astype('f4')",
+        s->where, s->path, (int)strcspn(descr, ",}"), descr);
 }
 
 static int read_shape(const NpySource *s, const char *header, int64_t extent[MGPU_MAX_RANK + 1])
@@ -112,7 +124,8 @@ static void check_unsigned(const NpySource *s, const Array *a)
         uint64_t v;
         memcpy(&v, a->data + 8 * i, sizeof v);
         if (v > INT64_MAX)
-            mgpu_fail(MGPU_BAD_INPUT, "%s%s: it holds %llu; whole numbers up to 2^63 - 1 can be read", s->where, s->path, (unsigned long long)v);
+            mgpu_fail(MGPU_BAD_INPUT, "%s%s: it holds %llu; whole numbers up to 2^63 - 1 can be read", s->where, s->path,
+                      (unsigned long long)v);
     }
 }
 
@@ -144,8 +157,8 @@ void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t length, const char *p
     if (__builtin_mul_overflow(a->sample_bytes, a->samples, &bytes))
         broken(&s, "by its header the array has more than 2^63 bytes; the file is damaged");
     if (s.bytes - begin != bytes)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header it has %lld bytes of elements, %lld are there; the file is damaged", where, path, (long long)bytes,
-                  (long long)(s.bytes - begin));
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: by its header it has %lld bytes of elements, %lld are there; the file is damaged", where,
+                  path, (long long)bytes, (long long)(s.bytes - begin));
     fortran = fortran && rank > 1;
     if (!coding.swapped && !fortran) {
         a->data = s.data + begin;
@@ -196,7 +209,9 @@ void mgpu_write_npy(FILE *f, uint8_t dtype, int rank, const int64_t *extent, con
                           mgpu_dtype_bytes(dtype) > 1 ? '<' : '|', code);
     for (int i = 0; i < rank; i++) {
         length += snprintf(header + length, sizeof header - (size_t)length, "%lld%s", (long long)extent[i],
-                           i + 1 < rank ? ", " : rank == 1 ? "," : "");
+                           i + 1 < rank ? ", "
+                           : rank == 1  ? ","
+                                        : "");
         elements *= extent[i];
     }
     length += snprintf(header + length, sizeof header - (size_t)length, "), }");

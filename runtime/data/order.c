@@ -60,11 +60,11 @@ void mgpu_fill_random(void *to, const mgpu_input *in, int64_t samples, uint64_t 
 {
     uint64_t key = mgpu_random_key(seed, mgpu_hash_text(in->tensor.name));
     int64_t count = samples * mgpu_elements(&in->tensor);
-    double whole = in->classes                     ? (double)in->classes
+    double whole = in->classes                            ? (double)in->classes
                    : in->required && in->most < INT32_MAX ? (double)in->most + 1
-                   : in->tensor.dtype == MGPU_BOOL ? 2
-                   : in->tensor.dtype == MGPU_U8   ? 256
-                                                   : 100;
+                   : in->tensor.dtype == MGPU_BOOL        ? 2
+                   : in->tensor.dtype == MGPU_U8          ? 256
+                                                          : 100;
     uint32_t words[4] = {0};
     for (int64_t i = 0; i < count; i++) {
         if (i % 4 == 0)

@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void mgpu_add_to_list(TokenList *l, int64_t token)
-{
-    MGPU_PUSH(l->tokens, l->count, (uint32_t)token);
-}
+void mgpu_add_to_list(TokenList *l, int64_t token) { MGPU_PUSH(l->tokens, l->count, (uint32_t)token); }
 
 static int64_t length_at(const uint8_t *text, int64_t bytes, int64_t i)
 {

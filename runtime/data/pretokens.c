@@ -31,7 +31,7 @@ static CharacterKind kind_at(const uint8_t *text, int64_t bytes, int64_t i, int 
             *length = 1;
             return OTHER;
         }
-        return mgpu_is_blank(c)                                  ? SPACE
+        return mgpu_is_blank(c)                             ? SPACE
                : in_ranges(LETTERS, MGPU_COUNT(LETTERS), c) ? LETTER
                : in_ranges(NUMBERS, MGPU_COUNT(NUMBERS), c) ? NUMBER
                                                             : OTHER;
@@ -89,10 +89,7 @@ static int64_t end_of_gpt2(const uint8_t *text, int64_t bytes, int64_t i)
     return kind == SPACE ? end_of_blanks(text, bytes, i) : end_of_run(text, bytes, at, kind);
 }
 
-static bool ends_line(uint8_t c)
-{
-    return c == '\n' || c == '\r';
-}
+static bool ends_line(uint8_t c) { return c == '\n' || c == '\r'; }
 
 static int64_t end_of_lines(const uint8_t *text, int64_t bytes, int64_t at)
 {
@@ -138,8 +135,10 @@ int64_t mgpu_word_end(WordPattern pattern, const uint8_t *text, int64_t bytes, i
 /* ---- all splitters, one after the other */
 typedef struct Cutting {
     const Vocabulary *vocabulary;
-    Bytes **kept; int *kept_count;
-    TakeWord *take; void *state;
+    Bytes **kept;
+    int *kept_count;
+    TakeWord *take;
+    void *state;
 } Cutting;
 
 static Bytes *copy_bytes(const Cutting *c)
@@ -217,21 +216,15 @@ static void cut(const Cutting *c, int step, const uint8_t *text, int64_t bytes, 
         return;
     }
     switch (c->vocabulary->cuts[step].kind) {
-    case STEP_PATTERN:
-        cut_by_pattern(c, step, text, bytes, first);
-        break;
-    case STEP_PREFIX:
-        prefix(c, step, text, bytes, first);
-        break;
-    case STEP_METASPACE:
-        cut_by_metaspace(c, step, text, bytes, first);
-        break;
-    default:
-        cut_at_characters(c, step, text, bytes, first);
+    case STEP_PATTERN: cut_by_pattern(c, step, text, bytes, first); break;
+    case STEP_PREFIX: prefix(c, step, text, bytes, first); break;
+    case STEP_METASPACE: cut_by_metaspace(c, step, text, bytes, first); break;
+    default: cut_at_characters(c, step, text, bytes, first);
     }
 }
 
-void mgpu_cut_words(const Vocabulary *v, const uint8_t *text, int64_t bytes, bool first, Bytes **kept, int *kept_count, TakeWord take, void *state)
+void mgpu_cut_words(const Vocabulary *v, const uint8_t *text, int64_t bytes, bool first, Bytes **kept, int *kept_count,
+                    TakeWord take, void *state)
 {
     cut(&(Cutting){v, kept, kept_count, take, state}, 0, text, bytes, first);
 }

@@ -7,14 +7,15 @@
 
 /* ---- data sets: run/sets.c opens them, batch.c copies samples to the model's inputs, order.c decides their order; data.h
  * defines readers and stages */
-typedef struct Array {         /* the data of a file: samples of one shape, in native byte order */
+typedef struct Array { /* the data of a file: samples of one shape, in native byte order */
     uint8_t dtype;
-    int rank;                  /* rank of one sample */
+    int rank; /* rank of one sample */
     int64_t extent[MGPU_MAX_RANK];
     int64_t samples, sample_bytes;
-    const uint8_t *data;       /* unaligned */
-    void *owned;               /* to be freed; NULL if data is in a mapped file */
-    void *map; size_t map_bytes;
+    const uint8_t *data; /* unaligned */
+    void *owned;         /* to be freed; NULL if data is in a mapped file */
+    void *map;
+    size_t map_bytes;
 } Array;
 /* Errors end the program with status 1: "WHERE PATH: what is wrong"; `where` is a prefix such as "model.net:12: ". Plain files
  * are mapped if their elements need no conversion, unless `load` is set. */
@@ -32,10 +33,10 @@ typedef struct Categories Categories; /* categories.c: the classes of words, def
 typedef struct Dataset {
     const char *name;
     const mgpu_program *program;
-    int64_t samples, shuffle;  /* shuffle: see Stream */
+    int64_t samples, shuffle; /* shuffle: see Stream */
     struct Stream *stream;
-    struct Bound *bound;       /* for each input: its source */
-    struct Workers *workers;   /* NULL if samples are cheap */
+    struct Bound *bound;     /* for each input: its source */
+    struct Workers *workers; /* NULL if samples are cheap */
 } Dataset;
 void mgpu_close_set(Dataset *);
 const mgpu_set *mgpu_find_set(const mgpu_program *, const char *name); /* NULL if there is none */
@@ -56,5 +57,5 @@ SpanLog **mgpu_log_decoding(Dataset *, SpanLog **logs);
 /* shuffle 0: as stored; 1: a random order; n: blocks of n samples in random order, shuffled inside */
 void mgpu_permutation(int64_t *order, int64_t n, uint64_t seed, int64_t epoch, int64_t shuffle);
 void mgpu_fill_random(void *to, const mgpu_input *, int64_t samples, uint64_t seed); /* for bench */
-uint64_t mgpu_hash_text(const char *);   /* the compiler hashes paths in the same way */
+uint64_t mgpu_hash_text(const char *); /* the compiler hashes paths in the same way */
 #endif

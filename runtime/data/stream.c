@@ -59,10 +59,7 @@ void mgpu_reading_close(Reading *r)
 }
 
 /* ---- random numbers */
-uint64_t mgpu_stage_key(const Reading *r, const char *stage)
-{
-    return mgpu_random_key(r->seed, mgpu_hash_text(stage));
-}
+uint64_t mgpu_stage_key(const Reading *r, const char *stage) { return mgpu_random_key(r->seed, mgpu_hash_text(stage)); }
 
 double mgpu_stage_random(const Reading *r, uint64_t key, int64_t sample, int number)
 {

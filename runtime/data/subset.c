@@ -38,10 +38,7 @@ static const char *name_in_part(const Stream *s, int64_t sample, char *text, siz
     return mgpu_name_sample(s->from, p->sample[sample], text, capacity);
 }
 
-static uint64_t identity_of(const Stream *s, int64_t sample)
-{
-    return s->identity ? s->identity(s, sample) : (uint64_t)sample;
-}
+static uint64_t identity_of(const Stream *s, int64_t sample) { return s->identity ? s->identity(s, sample) : (uint64_t)sample; }
 
 static uint64_t part_identity(const Stream *s, int64_t sample)
 {

@@ -25,14 +25,8 @@ _Noreturn void mgpu_refuse_tokenizer(const TokenizerFile *p, const char *what, c
 }
 
 /* ---- JSON */
-static bool is_object(const Json *j)
-{
-    return j && j->kind == JSON_OBJECT;
-}
-static const char *type_of(const Json *j)
-{
-    return is_object(j) ? mgpu_json_text(j, "type") : "";
-}
+static bool is_object(const Json *j) { return j && j->kind == JSON_OBJECT; }
+static const char *type_of(const Json *j) { return is_object(j) ? mgpu_json_text(j, "type") : ""; }
 
 static bool is_true(const Json *object, const char *key, bool otherwise)
 {

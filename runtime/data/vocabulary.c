@@ -125,7 +125,8 @@ static void read_end(Vocabulary *v, const char *where)
 {
     FileBytes file;
     const char *error = "it is no JSON object";
-    char *path = mgpu_format("%s/%s", v->folder, holds(v->folder, "generation_config.json") ? "generation_config.json" : "config.json");
+    char *path =
+        mgpu_format("%s/%s", v->folder, holds(v->folder, "generation_config.json") ? "generation_config.json" : "config.json");
     if (access(path, R_OK) == 0) {
         mgpu_load_file(&file, path, where, false);
         Json *json = mgpu_json_read((const char *)file.data, (size_t)file.bytes, &error);

@@ -5,7 +5,10 @@
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
 
-typedef struct Merge { uint64_t pair; uint32_t rank, token; } Merge; /* pair: left << 32 | right; rank 0: an empty slot */
+typedef struct Merge {
+    uint64_t pair;
+    uint32_t rank, token;
+} Merge; /* pair: left << 32 | right; rank 0: an empty slot */
 /* normalized: it is searched for in normalized text; strips: it includes the blanks on that side */
 typedef struct SpecialToken {
     char *text;
@@ -62,26 +65,26 @@ struct Vocabulary {
     uint64_t merge_slots;
     uint32_t byte_token[256]; /* in BYTE_BPE; in others the tokens <0x00> to <0xFF> if byte_fallback */
     char byte_spelling[256][3];
-    SpecialToken *specials; int special_count;
-    bool begins[256];   /* for each byte: some special token begins with it */
-    Step *normalizers, *cuts; int normalizer_count, cut_count;
+    SpecialToken *specials;
+    int special_count;
+    bool begins[256]; /* for each byte: some special token begins with it */
+    Step *normalizers, *cuts;
+    int normalizer_count, cut_count;
     int64_t unknown;    /* the token of unknown text; -1 if there is none */
     bool joins_unknown; /* adjacent unknown characters are one token */
     bool byte_fallback;
-    char *blank;        /* represents a blank in spellings, or NULL */
-    enum {
-        FIRST_KEPT,
-        FIRST_STRIPPED,
-        FIRST_WITHOUT_BLANKS
-    } first;            /* what decoding does with a text's leading blanks */
-    char *prefix;       /* WORDPIECE: begins tokens that do not begin a word */
-    bool cleans_up;     /* WORDPIECE: decoding drops blanks before punctuation */
-    int64_t longest_word, longest_token; /* in characters, for WORDPIECE; in bytes */
+    char *blank;                                                     /* represents a blank in spellings, or NULL */
+    enum { FIRST_KEPT, FIRST_STRIPPED, FIRST_WITHOUT_BLANKS } first; /* what decoding does with a text's leading blanks */
+    char *prefix;                                                    /* WORDPIECE: begins tokens that do not begin a word */
+    bool cleans_up;                                                  /* WORDPIECE: decoding drops blanks before punctuation */
+    int64_t longest_word, longest_token;                             /* in characters, for WORDPIECE; in bytes */
     double least_score;
-    int64_t *begin; int begin_count; /* tokens that begin every text */
-    int64_t *end; int end_count;     /* tokens that end a generated text */
-    bool whole_words;   /* a word that is a token needs no merges */
-    int64_t largest;    /* the largest token */
+    int64_t *begin;
+    int begin_count; /* tokens that begin every text */
+    int64_t *end;
+    int end_count;    /* tokens that end a generated text */
+    bool whole_words; /* a word that is a token needs no merges */
+    int64_t largest;  /* the largest token */
 };
 
 /* vocabulary.c: Returns the folder that --vocabulary or a reader of the data block names, or, with of_init, that of --init if it
@@ -91,7 +94,10 @@ char *mgpu_vocabulary_folder(const mgpu_program *, const RunOptions *, bool of_i
 bool mgpu_is_blank(uint32_t);       /* White_Space */
 bool mgpu_is_punctuation(uint32_t); /* as BERT defines it */
 /* a UTF-8 text that grows; its owner frees it */
-typedef struct Bytes { uint8_t *data; int64_t count, capacity; } Bytes;
+typedef struct Bytes {
+    uint8_t *data;
+    int64_t count, capacity;
+} Bytes;
 void mgpu_add_bytes(Bytes *, const void *, int64_t count);
 /* normalize.c: Applies all normalizers. Returns false if the byte at *wrong is not UTF-8. The caller frees. */
 bool mgpu_normalize(const Vocabulary *, const uint8_t *text, int64_t bytes, Bytes *to, int64_t *wrong);
@@ -103,7 +109,10 @@ typedef void TakeWord(void *state, const uint8_t *text, int64_t bytes);
 void mgpu_cut_words(const Vocabulary *, const uint8_t *text, int64_t bytes, bool first, Bytes **kept, int *kept_count, TakeWord,
                     void *state);
 /* pieces.c: encoding a word in WORDPIECE and UNIGRAM */
-typedef struct TokenList { uint32_t *tokens; int64_t count; } TokenList;
+typedef struct TokenList {
+    uint32_t *tokens;
+    int64_t count;
+} TokenList;
 void mgpu_add_to_list(TokenList *, int64_t token);
 void mgpu_match_pieces(const Vocabulary *, const uint8_t *word, int64_t bytes, TokenList *);
 void mgpu_find_likeliest(const Vocabulary *, const uint8_t *word, int64_t bytes, TokenList *);
@@ -119,7 +128,10 @@ Vocabulary *mgpu_read_vocabulary(const char *folder, const char *where);
 void mgpu_read_tokenizer(Vocabulary *, const char *path, const char *where);
 /* tokenizer_steps.c: reads the normalizers, splitters, decoder and initial tokens of tokenizer.json. mgpu_refuse_tokenizer
  * exits. */
-typedef struct TokenizerFile { Vocabulary *vocabulary; const char *where, *path; } TokenizerFile;
+typedef struct TokenizerFile {
+    Vocabulary *vocabulary;
+    const char *where, *path;
+} TokenizerFile;
 _Noreturn void mgpu_refuse_tokenizer(const TokenizerFile *, const char *what, const char *which);
 void mgpu_read_normalizer(const TokenizerFile *, const Json *);
 bool mgpu_read_cuts(const TokenizerFile *, const Json *); /* true if words become bytes */

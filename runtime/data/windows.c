@@ -121,7 +121,9 @@ static Stream *finish(Stream *s, const Opening *o, uint8_t dtype, int64_t count)
 
 /* ---- tokens */
 /* Formats that are not plain numbers. */
-static const struct Format { const char *begin, *what; } FORMATS[] = {
+static const struct Format {
+    const char *begin, *what;
+} FORMATS[] = {
     {"PK\3\4", "a zip or .npz archive, whose arrays are read as .npy files when it is unpacked"},
     {"PAR1", "a Parquet table"},
     {"ARROW1", "an Arrow table"},
@@ -151,11 +153,11 @@ static int64_t read_array(Windows *w, const Opening *o, uint8_t *dtype)
     mgpu_read_npy(&w->array, w->path, o->where, 0, mgpu_find_option(o->call, "cache") != NULL, NULL);
     const char *is = mgpu_dtype_name(w->array.dtype);
     if (w->array.rank || mgpu_dtype_is_float(w->array.dtype) || w->array.dtype == MGPU_BOOL)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: an array %s of %d axes; tokens are whole numbers in an array of one axis", o->where, w->path, is,
-                  w->array.rank + 1);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: an array %s of %d axes; tokens are whole numbers in an array of one axis", o->where,
+                  w->path, is, w->array.rank + 1);
     if (mgpu_find_option(o->call, "type") && w->array.dtype != *dtype)
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the array is %s, and the data block says type = %s; a .npy file needs no type", o->where, w->path, is,
-                  mgpu_dtype_name(*dtype));
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the array is %s, and the data block says type = %s; a .npy file needs no type", o->where,
+                  w->path, is, mgpu_dtype_name(*dtype));
     *dtype = w->array.dtype;
     w->data = w->array.data;
     return w->array.samples;

@@ -25,7 +25,8 @@ struct Archive {
     const uint8_t *data;
     int64_t bytes;
     const char *path, *where;
-    ZipMember *members; int count;
+    ZipMember *members;
+    int count;
 };
 
 static uint64_t number(const uint8_t *p, int bytes)
@@ -97,8 +98,13 @@ Archive *mgpu_open_archive(const FileBytes *file, const char *path, const char *
         if (a->bytes - (int64_t)at < ENTRY + name_length + extra + comment)
             broken(a);
         ZipMember *m = &a->members[a->count++];
-        *m = (ZipMember){.method = (int)number(e + 10, 2), .crc = (uint32_t)number(e + 16, 4), .packed = number(e + 20, 4),
-                      .bytes = number(e + 24, 4), .local = number(e + 42, 4), .name = (const char *)e + ENTRY, .name_length = (int)name_length};
+        *m = (ZipMember){.method = (int)number(e + 10, 2),
+                         .crc = (uint32_t)number(e + 16, 4),
+                         .packed = number(e + 20, 4),
+                         .bytes = number(e + 24, 4),
+                         .local = number(e + 42, 4),
+                         .name = (const char *)e + ENTRY,
+                         .name_length = (int)name_length};
         read_zip64(m, e + ENTRY + name_length, extra);
         at += (uint64_t)(ENTRY + name_length + extra + comment);
     }
@@ -127,10 +133,7 @@ int mgpu_find_member(const Archive *a, const char *name)
 }
 
 /* Limits a count to what zlib's 32 bits hold. */
-static uInt part_of(uint64_t bytes)
-{
-    return (uInt)(bytes < 1u << 30 ? bytes : 1u << 30);
-}
+static uInt part_of(uint64_t bytes) { return (uInt)(bytes < 1u << 30 ? bytes : 1u << 30); }
 
 static uint32_t add_to_crc(uint32_t crc, const uint8_t *data, uint64_t bytes)
 {
@@ -143,7 +146,8 @@ static uint8_t *inflate_member(const Archive *a, const ZipMember *m, const uint8
 {
     enum { FIRST = 1 << 22 };
     z_stream z = {.next_in = (Bytef *)(uintptr_t)packed};
-    uint64_t in = m->packed, done = 0, capacity = 0, most = m->bytes + 1; /* most: one byte more than is valid, to detect excess */
+    /* most: one byte more than is valid, to detect excess */
+    uint64_t in = m->packed, done = 0, capacity = 0, most = m->bytes + 1;
     uint8_t *data = NULL;
     int status = inflateInit2(&z, -MAX_WBITS);
     while (status == Z_OK && done < most) {
@@ -204,8 +208,8 @@ static void list_arrays(const Archive *a, char *names, size_t capacity)
     for (int i = 0; i < a->count && listed < capacity; i++) {
         const ZipMember *m = &a->members[i];
         bool array = m->name_length > 4 && memcmp(m->name + m->name_length - 4, ".npy", 4) == 0;
-        listed +=
-            (size_t)snprintf(names + listed, capacity - listed, "%s%.*s", i ? ", " : "", m->name_length - (array ? 4 : 0), m->name);
+        listed += (size_t)snprintf(names + listed, capacity - listed, "%s%.*s", i ? ", " : "", m->name_length - (array ? 4 : 0),
+                                   m->name);
     }
 }
 

@@ -32,10 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_stream(int lane)
-{
-    return lane != MGPU_HOST;
-}
+static bool has_stream(int lane) { return lane != MGPU_HOST; }
 
 /* ---- events */
 static int create_events(AsyncDevice *a, int count)
@@ -44,8 +41,8 @@ static int create_events(AsyncDevice *a, int count)
     return a->event_count - count;
 }
 
-static void create_event_of(AsyncDevice *a, AsyncPhase *phase, const mgpu_device_phase *p, const LaneTable *t, const mgpu_op *waiter,
-                           const mgpu_wait *wait)
+static void create_event_of(AsyncDevice *a, AsyncPhase *phase, const mgpu_device_phase *p, const LaneTable *t,
+                            const mgpu_op *waiter, const mgpu_wait *wait)
 {
     const mgpu_op *op = &p->ops[wait->op];
     if (op->lane == waiter->lane || !has_stream(op->lane))
@@ -117,7 +114,8 @@ static void *watch(void *argument)
             LaneThread *l = lane_of(e, a->device, lane);
             if (l->idle || !has_stream(lane))
                 continue;
-            const char *error = e->kind->async->wait_on_host(e->devices[a->device], a->step_event[lane] + (int)(number % MGPU_RING), text);
+            const char *error =
+                e->kind->async->wait_on_host(e->devices[a->device], a->step_event[lane] + (int)(number % MGPU_RING), text);
             if (error)
                 say_failure(a, number, error);
             busy += mgpu_lane_synchronizes(lane);
@@ -136,10 +134,7 @@ void mgpu_async_wait_done(const Engine *e, int64_t number)
 }
 
 /* ---- queries of other files */
-int64_t mgpu_async_steps_done(const Engine *e, int device)
-{
-    return atomic_load(&e->async_device[device]->done.value);
-}
+int64_t mgpu_async_steps_done(const Engine *e, int device) { return atomic_load(&e->async_device[device]->done.value); }
 
 int mgpu_async_step_event(const Engine *e, int device, int lane, int64_t number)
 {
@@ -155,14 +150,12 @@ int mgpu_async_op_event(const Engine *e, int device, const mgpu_phase *phase, in
     return event < 0 || amid ? -1 : event + (int)(number % MGPU_RING);
 }
 
-int64_t mgpu_async_issued(const Engine *e, int device)
-{
-    return atomic_load(&e->async_device[device]->issued.value);
-}
+int64_t mgpu_async_issued(const Engine *e, int device) { return atomic_load(&e->async_device[device]->issued.value); }
 
 bool mgpu_async_has_issued(const Engine *e, int device, const mgpu_phase *phase, int64_t number, int op, bool near)
 {
-    return mgpu_async_issued(e, device) + near > (number << PLACE_BITS) + e->async_device[device]->phases[phase - e->plan->phases].list_place[op];
+    return mgpu_async_issued(e, device) + near >
+           (number << PLACE_BITS) + e->async_device[device]->phases[phase - e->plan->phases].list_place[op];
 }
 
 const Segment *mgpu_async_segment(const Engine *e, int device, const mgpu_phase *phase, int place)

@@ -7,29 +7,30 @@
 typedef enum Graphs { GRAPHS_ON, GRAPHS_OFF, GRAPHS_WAIT, GRAPHS_NCCL } Graphs;
 
 struct AsyncDevice {
-    Counter done;                /* steps completed */
-    Counter issued;              /* (step << PLACE_BITS) + positions of the list that have been issued */
-    Counter ready;               /* 1 once the graphs that are captured before the first step exist */
+    Counter done;   /* steps completed */
+    Counter issued; /* (step << PLACE_BITS) + positions of the list that have been issued */
+    Counter ready;  /* 1 once the graphs that are captured before the first step exist */
     Engine *engine;
     int device;
     pthread_t issuer, watcher;
-    LaneThread *at;                    /* the lane that the issuing thread works for; used by that thread only */
+    LaneThread *at; /* the lane that the issuing thread works for; used by that thread only */
     AsyncPhase *phases;
-    int variants;                /* combinations of slots: a common multiple of all slot counts */
-    int event_count;                   /* events created so far */
-    int step_event[MGPU_LANES];   /* [lane]: the first of MGPU_RING events at the end of a step */
+    int variants;               /* combinations of slots: a common multiple of all slot counts */
+    int event_count;            /* events created so far */
+    int step_event[MGPU_LANES]; /* [lane]: the first of MGPU_RING events at the end of a step */
     Graphs graphs;
-    GraphsMade made;             /* captured before the first step */
-    bool captures_transfers;                  /* the issuing thread is capturing a run that has transfers; used by that thread only */
-    int clocks[MGPU_LANES];      /* [lane]: timing events per timed step */
+    GraphsMade made;         /* captured before the first step */
+    bool captures_transfers; /* the issuing thread is capturing a run that has transfers; used by that thread only */
+    int clocks[MGPU_LANES];  /* [lane]: timing events per timed step */
 };
 
 /* issue.c */
-void *mgpu_issue(void *ahead);               /* the thread that issues */
+void *mgpu_issue(void *ahead); /* the thread that issues */
 
 /* lane_clocks.c */
-void mgpu_timed_open(AsyncDevice *);               /* creates timing events; called once, before anything is issued */
-int mgpu_timed_first(const AsyncDevice *, int lane, int64_t number); /* the lane's first timing event; -1: the step is not timed */
+void mgpu_timed_open(AsyncDevice *); /* creates timing events; called once, before anything is issued */
+/* the lane's first timing event; -1: the step is not timed */
+int mgpu_timed_first(const AsyncDevice *, int lane, int64_t number);
 void mgpu_timed_read(AsyncDevice *, int64_t number); /* reads the times of a step that the device has completed */
 /* Creates the timing events of steps that are traced or profiled, unless they exist. The engine must be drained. */
 void mgpu_timed_trace(AsyncDevice *);

@@ -17,23 +17,24 @@
 
 typedef struct State {
     unsigned bits;
-    int origin;                  /* -1: none */
+    int origin; /* -1: none */
     bool known;
-    double value;                /* the first NaN, or else the first infinity */
-    int64_t sample, number;      /* number: the step of this state; inputs change with the step */
+    double value;           /* the first NaN, or else the first infinity */
+    int64_t sample, number; /* number: the step of this state; inputs change with the step */
 } State;
 typedef struct AuditedDevice {
     const mgpu_phase *phase;
-    State *buffers;              /* [buffer of the phase] */
+    State *buffers; /* [buffer of the phase] */
     State *variables;
 } AuditedDevice;
 struct Audit {
     Engine *engine;
     pthread_mutex_t lock;
     AuditedDevice *devices;
-    Origin *origins; int count;
-    _Atomic int found;           /* an accumulator is not finite */
-    int report, variable;        /* origins of non-finite values there; -1: all values are finite */
+    Origin *origins;
+    int count;
+    _Atomic int found;    /* an accumulator is not finite */
+    int report, variable; /* origins of non-finite values there; -1: all values are finite */
 };
 
 /* ---- examining memory */
@@ -166,7 +167,8 @@ void mgpu_audit_part(const void *lane, const mgpu_op *op, void *const *argument,
         State *s = state_of(audit, l, p, mgpu_access_of(op, i)->buffer);
         int64_t sample = begin + first * element / b->each;
         bool nan = bits & AUDIT_NAN, known = s->bits & AUDIT_NAN;
-        if (bits && (!s->bits || (nan && !known) || (nan == known && sample < s->sample))) { /* threads call this in any order */
+        /* threads call this in any order */
+        if (bits && (!s->bits || (nan && !known) || (nan == known && sample < s->sample))) {
             s->sample = sample;
             s->value = value;
         }
@@ -215,7 +217,8 @@ void mgpu_audit_after(LaneThread *l, const mgpu_device_phase *p, const mgpu_op *
             audit->report = now.origin;
         if (now.bits && is_accumulated(l->engine, b))
             atomic_store(&audit->found, 1);
-        if (now.bits && b->kind == MGPU_VARIABLE && !is_accumulated(l->engine, b) && comes_first(audit, now.origin, audit->variable))
+        if (now.bits && b->kind == MGPU_VARIABLE && !is_accumulated(l->engine, b) &&
+            comes_first(audit, now.origin, audit->variable))
             audit->variable = now.origin;
     }
     pthread_mutex_unlock(&audit->lock);

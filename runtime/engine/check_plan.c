@@ -19,8 +19,9 @@ typedef struct PlanCheck {
 
 static _Noreturn void wrong(const PlanCheck *c, const char *what)
 {
-    mgpu_die("the program's tables are wrong: %s, device %d%s%s: %s (line %d of %s)", c->phase ? c->phase->name : "plan", c->device,
-             c->op ? ", operation " : "", c->op ? c->op->id : "", what, c->op ? c->op->line : 0, c->program->model_file);
+    mgpu_die("the program's tables are wrong: %s, device %d%s%s: %s (line %d of %s)", c->phase ? c->phase->name : "plan",
+             c->device, c->op ? ", operation " : "", c->op ? c->op->id : "", what, c->op ? c->op->line : 0,
+             c->program->model_file);
 }
 
 static void require(const PlanCheck *c, bool condition, const char *what)
@@ -43,7 +44,9 @@ static int64_t whole_batch(const mgpu_plan *p)
 {
     int64_t end = 0;
     for (int d = 0; d < p->devices; d++)
-        end = p->device[d].shard.first + p->device[d].shard.capacity > end ? p->device[d].shard.first + p->device[d].shard.capacity : end;
+        end = p->device[d].shard.first + p->device[d].shard.capacity > end
+                  ? p->device[d].shard.first + p->device[d].shard.capacity
+                  : end;
     return end;
 }
 
@@ -57,11 +60,12 @@ static void check_buffer(const PlanCheck *c, const mgpu_buffer *b)
     if (b->kind == MGPU_STAGING)
         require(c, b->index >= -1 && b->index < count, "a staging buffer belongs to nothing");
     if (b->kind == MGPU_VARIABLE)
-        require(c, b->bytes == bytes_of_variable(c, &p->variables[b->index]) &&
-                       b->offset == device->variable_offset[b->index], "a variable has another size or place");
+        require(c, b->bytes == bytes_of_variable(c, &p->variables[b->index]) && b->offset == device->variable_offset[b->index],
+                "a variable has another size or place");
     if (b->kind == MGPU_INPUT || (b->kind == MGPU_STAGING && b->index >= 0))
-        require(c, b->bytes == mgpu_tensor_bytes(&p->inputs[b->index].tensor) * device->shard.capacity ||
-                       b->bytes == mgpu_tensor_bytes(&p->inputs[b->index].tensor) * whole_batch(c->plan),
+        require(c,
+                b->bytes == mgpu_tensor_bytes(&p->inputs[b->index].tensor) * device->shard.capacity ||
+                    b->bytes == mgpu_tensor_bytes(&p->inputs[b->index].tensor) * whole_batch(c->plan),
                 "an input's buffer has another size");
     if (b->kind == MGPU_STEP || (b->kind == MGPU_STAGING && b->index < 0))
         require(c, b->bytes >= (int64_t)sizeof(mgpu_step), "the step block does not fit its buffer");
@@ -97,10 +101,13 @@ static void check_library(const PlanCheck *c, const mgpu_device_phase *p, const 
     const mgpu_library_matmul *m = k->matmul;
     const mgpu_library_convolution *v = k->convolution;
     bool work = op->write_count == 2 && kind_of(p, op, 4) == MGPU_WORKSPACE;
-    require(c, op->read_count == 3 && (work || (v && op->write_count == 1)) && !(m && v),
-            "a matmul has other arguments");
-    require(c, !v || (v->dims >= 2 && v->dims <= 3 && v->groups > 0 && v->filter <= MGPU_FILTER_OUT_IN_TAPS && v->x + v->w + v->y == 3 &&
-                      (v->result == MGPU_CONVOLUTION_Y ? v->y : v->result == MGPU_CONVOLUTION_X ? v->x : v->w) == 2),
+    require(c, op->read_count == 3 && (work || (v && op->write_count == 1)) && !(m && v), "a matmul has other arguments");
+    require(c,
+            !v || (v->dims >= 2 && v->dims <= 3 && v->groups > 0 && v->filter <= MGPU_FILTER_OUT_IN_TAPS &&
+                   v->x + v->w + v->y == 3 &&
+                   (v->result == MGPU_CONVOLUTION_Y   ? v->y
+                    : v->result == MGPU_CONVOLUTION_X ? v->x
+                                                      : v->w) == 2),
             "a convolution makes no sense");
     require(c, !m || (m->a.argument < 2 && m->b.argument < 2 && m->d.argument == 2 && m->sampled >= -1 && m->sampled < 4),
             "a matmul makes no sense");
@@ -113,7 +120,8 @@ static void check_epilogue(const PlanCheck *c, const mgpu_device_phase *p, const
     const mgpu_access *write = op->writes;
     require(c, matmul && matmul->verb == MGPU_CALL && matmul->read_count == 3 && c->program->gpu_kernels[matmul->target].matmul,
             "an epilogue follows no matmul");
-    int result = mgpu_access_of(matmul, matmul->read_count)->buffer, x = e->x < 0 || e->x >= e->reads ? -1 : mgpu_access_of(op, e->x)->buffer;
+    int result = mgpu_access_of(matmul, matmul->read_count)->buffer,
+        x = e->x < 0 || e->x >= e->reads ? -1 : mgpu_access_of(op, e->x)->buffer;
     bool stored = op->write_count == e->writes + 2;
     require(c,
             op->read_count >= e->reads + 3 && (stored || op->write_count == e->writes + 1) &&
@@ -137,7 +145,8 @@ static void check_verb(const PlanCheck *c, const mgpu_device_phase *p)
     switch (op->verb) {
     case MGPU_CALL:
         require(c, op->target >= 0 && op->target < c->program->kernel_count, "there is no such kernel");
-        if (c->program->gpu_kernels && (c->program->gpu_kernels[op->target].matmul || c->program->gpu_kernels[op->target].convolution))
+        if (c->program->gpu_kernels &&
+            (c->program->gpu_kernels[op->target].matmul || c->program->gpu_kernels[op->target].convolution))
             check_library(c, p, &c->program->gpu_kernels[op->target]);
         if (c->program->gpu_kernels && mgpu_is_joined(&c->program->gpu_kernels[op->target], op))
             check_epilogue(c, p, &c->program->gpu_kernels[op->target].epilogue);
@@ -146,9 +155,7 @@ static void check_verb(const PlanCheck *c, const mgpu_device_phase *p)
         require(c, mgpu_access_of(op, 0)->end - mgpu_access_of(op, 0)->begin >= c->phase->report_count * (int64_t)sizeof(double),
                 "the report is smaller than its names");
         break;
-    case MGPU_FETCH:
-        require(c, op->target >= 0 && op->target < c->program->output_count, "there is no such output");
-        break;
+    case MGPU_FETCH: require(c, op->target >= 0 && op->target < c->program->output_count, "there is no such output"); break;
     default: break;
     }
 }

@@ -8,17 +8,17 @@
 
 typedef struct Operand {
     const char *name, *buffer; /* of the collective and of the buffer, for messages */
-    void *data;          /* the whole value in the member's device memory; it sends its part from its place there */
-    int64_t count;       /* elements of the whole value */
+    void *data;                /* the whole value in the member's device memory; it sends its part from its place there */
+    int64_t count;             /* elements of the whole value */
     uint8_t dtype;
     mgpu_participants participants;
-    int64_t tag;         /* identifies the collective; the same for all members */
-    uint8_t implementation;         /* MGPU_IMPLEMENTATION_...: the implementation that the plan asks for; the same for all members */
+    int64_t tag;            /* identifies the collective; the same for all members */
+    uint8_t implementation; /* MGPU_IMPLEMENTATION_...: the implementation that the plan asks for; the same for all members */
 } Operand;
 typedef struct Collective Collective;
 struct Collective {
-    const char *name;    /* "host", or "NCCL 2.27.3, peer" if there are several */
-    const char *remark;    /* a remark for the start report, or NULL */
+    const char *name;   /* "host", or "NCCL 2.27.3, peer" if there are several */
+    const char *remark; /* a remark for the start report, or NULL */
     /* Every member calls it on its lane's thread, with the same count, dtype, participants and tag. The result has arrived when
      * it returns; on an asynchronous device, before anything that is issued to the lane later. Returns false if the members
      * disagree. */
@@ -35,7 +35,10 @@ struct Collective {
     bool (*trouble)(Collective *, int member, char text[400]);
 };
 
-static inline const char *mgpu_made_by(const Collective *c, uint8_t implementation) { return c->made_by ? c->made_by(c, implementation) : c->name; }
+static inline const char *mgpu_made_by(const Collective *c, uint8_t implementation)
+{
+    return c->made_by ? c->made_by(c, implementation) : c->name;
+}
 
 /* Transfers between devices whose arenas are host memory (reduce.c). beside: the collective whose simulated links it shares;
  * NULL: it has its own. */

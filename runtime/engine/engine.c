@@ -59,8 +59,12 @@ static PoolPlan pool_of(const Engine *e, int d, int *cores)
             count++;
         }
     bool fixed = all && !e->single_threaded && threads % all == 0;
-    return (PoolPlan){.threads = (int)(end - first), .cores = fixed ? cores : NULL, .spin = threads <= all,
-                      .enter = mgpu_enter_worker, .leave = mgpu_leave_worker, .context = lane_of(e, d, MGPU_COMP)};
+    return (PoolPlan){.threads = (int)(end - first),
+                      .cores = fixed ? cores : NULL,
+                      .spin = threads <= all,
+                      .enter = mgpu_enter_worker,
+                      .leave = mgpu_leave_worker,
+                      .context = lane_of(e, d, MGPU_COMP)};
 }
 
 /* Pins the lanes to the cores of the device's threads, except the lane host, which may read on any free core. Otherwise the
@@ -112,7 +116,11 @@ static DevicePlan plan_of(Engine *e, const RunOptions *o, int d, const PoolPlan 
                         .returned = &comp->returned};
 }
 
-typedef struct Begin { Engine *engine; DevicePlan *plan; pthread_t thread; } Begin;
+typedef struct Begin {
+    Engine *engine;
+    DevicePlan *plan;
+    pthread_t thread;
+} Begin;
 
 static void *begin_device(void *argument)
 {
@@ -159,11 +167,13 @@ static void open_device(Engine *e, const DevicePlan *p)
 static void open_devices(Engine *e, const RunOptions *o)
 {
     if (o->tune && !e->kind->async)
-        mgpu_fail(MGPU_BAD_USAGE, "--tune times what a library for GPUs offers; this run is on %s devices: leave it out", e->kind->name);
+        mgpu_fail(MGPU_BAD_USAGE, "--tune times what a library for GPUs offers; this run is on %s devices: leave it out",
+                  e->kind->name);
     mgpu_hang_open(e, o->hang);
     mgpu_hang_stage(e, "the GPUs are looked for", -1);
     e->machine = e->kind->find(o->devices, e->program, e->plan, e->processes);
-    e->threads = (e->end - e->first) * (e->kind->async ? 1 /* none compute */ : mgpu_threads_each(e->processes, e->plan, o->threads));
+    e->threads =
+        (e->end - e->first) * (e->kind->async ? 1 /* none compute */ : mgpu_threads_each(e->processes, e->plan, o->threads));
     e->devices = mgpu_allocate((size_t)e->plan->devices, sizeof(Device *));
     int *cores = mgpu_allocate((size_t)e->threads * (size_t)e->plan->devices, sizeof *cores);
     DevicePlan *plans = mgpu_allocate((size_t)e->plan->devices, sizeof *plans);
@@ -307,12 +317,14 @@ static const char *in_graphs(const Engine *e) { return e->captured_transfers ? "
 static char *name_collectives(const Engine *e)
 {
     if (e->processes)
-        return mgpu_format("; all-reduces over %d devices of %d processes by %s%s", e->plan->devices, e->processes->count, e->collective[MGPU_COMM]->name, in_graphs(e));
+        return mgpu_format("; all-reduces over %d devices of %d processes by %s%s", e->plan->devices, e->processes->count,
+                           e->collective[MGPU_COMM]->name, in_graphs(e));
     if (!e->kind->async || e->plan->devices == 1)
         return mgpu_format("%s", "");
     const Collective *c = e->collective[MGPU_COMM], *sync = e->collective[MGPU_SYNC];
-    return mgpu_format("; all-reduces over %d devices: %s%s%s%s%s%s", e->plan->devices, c->name, in_graphs(e), c->remark ? ", " : "", c->remark ? c->remark : "",
-                       sync ? ", on the lane sync: " : "", sync ? sync->name : "");
+    return mgpu_format("; all-reduces over %d devices: %s%s%s%s%s%s", e->plan->devices, c->name, in_graphs(e),
+                       c->remark ? ", " : "", c->remark ? c->remark : "", sync ? ", on the lane sync: " : "",
+                       sync ? sync->name : "");
 }
 
 static char *describe_devices(const Engine *e)
@@ -324,8 +336,8 @@ static char *describe_devices(const Engine *e)
     return text;
 }
 
-Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, const mgpu_plan *plan, const RunOptions *o, Collect *collect,
-                         void *context)
+Engine *mgpu_engine_open(const DeviceKind *kind, const mgpu_program *program, const mgpu_plan *plan, const RunOptions *o,
+                         Collect *collect, void *context)
 {
     mgpu_check_plan(kind, program, plan);
     Engine *e = mgpu_allocate_aligned(_Alignof(Engine), sizeof *e);
@@ -547,10 +559,7 @@ void mgpu_engine_set_trace(Engine *e, Trace *trace)
     make_clocks(e, trace);
 }
 
-const char *mgpu_engine_library(const Engine *e)
-{
-    return e->description;
-}
+const char *mgpu_engine_library(const Engine *e) { return e->description; }
 
 int64_t mgpu_engine_library_bytes(const Engine *e, int device)
 {
@@ -569,15 +578,9 @@ int64_t mgpu_engine_launches(const Engine *e, double *seconds)
     return launches;
 }
 
-GraphsMade mgpu_engine_graphs(const Engine *e)
-{
-    return e->kind->async ? mgpu_async_graphs(e) : (GraphsMade){0};
-}
+GraphsMade mgpu_engine_graphs(const Engine *e) { return e->kind->async ? mgpu_async_graphs(e) : (GraphsMade){0}; }
 
-bool mgpu_engine_checks(const Engine *e)
-{
-    return e->kind->async && e->kind->async->checks(e->devices[e->first]);
-}
+bool mgpu_engine_checks(const Engine *e) { return e->kind->async && e->kind->async->checks(e->devices[e->first]); }
 
 int64_t mgpu_engine_arena_bytes(const Engine *e, int device)
 {
@@ -599,7 +602,8 @@ static mgpu_range held(const Engine *e, int device, int variable)
     int64_t count = mgpu_elements(&v->tensor);
     if (!v->split)
         return in_bytes(v, (mgpu_range){0, v->sharded ? count * e->plan->device[device].shard.capacity : count});
-    return in_bytes(v, (mgpu_range){mgpu_even_part(count, e->plan->devices, device), mgpu_even_part(count, e->plan->devices, device + 1)});
+    return in_bytes(
+        v, (mgpu_range){mgpu_even_part(count, e->plan->devices, device), mgpu_even_part(count, e->plan->devices, device + 1)});
 }
 
 /* part: as a range of the whole variable */
@@ -607,7 +611,8 @@ static void copy_part(const Engine *e, int device, int variable, mgpu_range part
 {
     mgpu_hang_stage(e, "a variable is being copied from it", device);
     if (part.end > part.begin)
-        e->kind->copy_out(e->devices[device], -1, to, e->plan->device[device].variable_offset[variable] + part.begin - held(e, device, variable).begin,
+        e->kind->copy_out(e->devices[device], -1, to,
+                          e->plan->device[device].variable_offset[variable] + part.begin - held(e, device, variable).begin,
                           part.end - part.begin);
     mgpu_hang_stage(e, NULL, -1);
 }
@@ -662,12 +667,15 @@ void mgpu_engine_write_part(Engine *e, int device, int variable, int64_t begin, 
     mgpu_range part = held(e, device, variable);
     mgpu_hang_stage(e, "a variable is being copied to it", device);
     if (part.end > part.begin)
-        e->kind->copy_in(e->devices[device], e->plan->device[device].variable_offset[variable], (const uint8_t *)from + part.begin - begin,
-                         part.end - part.begin);
+        e->kind->copy_in(e->devices[device], e->plan->device[device].variable_offset[variable],
+                         (const uint8_t *)from + part.begin - begin, part.end - part.begin);
     mgpu_hang_stage(e, NULL, -1);
 }
 
-void mgpu_engine_write_variable(Engine *e, int device, int variable, const void *from) { mgpu_engine_write_part(e, device, variable, 0, from); }
+void mgpu_engine_write_variable(Engine *e, int device, int variable, const void *from)
+{
+    mgpu_engine_write_part(e, device, variable, 0, from);
+}
 
 /* All phases have the same staging buffers at the same offsets, so any phase with them will do. */
 void mgpu_engine_fill_staging(Engine *e, uint64_t seed)

@@ -27,28 +27,28 @@
 static const double PATIENCE_S = 600, CONNECTING_S = 60, LONGEST_NAP_S = 1, NAPS = 10;
 
 struct Hang {
-    Engine *engine;              /* NULL before an engine is opened and after it is closed */
+    Engine *engine; /* NULL before an engine is opened and after it is closed */
     const Processes *processes;
-    double patience, nap;        /* seconds */
+    double patience, nap; /* seconds */
     Ticker *ticker;
     pthread_mutex_t lock; /* protects everything below; held while a report is written, so that nothing it reads is freed */
-    const char *stage;           /* what the engine's caller is doing: a copy in `text`; NULL: nothing */
+    const char *stage;    /* what the engine's caller is doing: a copy in `text`; NULL: nothing */
     char text[300];
-    bool asked, connects;        /* `patience` was set by the user; devices are being connected */
+    bool asked, connects; /* `patience` was set by the user; devices are being connected */
     int stage_device;
-    uint64_t stages, counted;    /* counted: counts() at the last look */
-    double without_progress;                /* seconds since the last progress */
-    double stall;                /* seconds without progress until one report; 0: never */
-    bool ends;                   /* the program ends after `patience`: asynchronous devices */
+    uint64_t stages, counted; /* counted: counts() at the last look */
+    double without_progress;  /* seconds since the last progress */
+    double stall;             /* seconds without progress until one report; 0: never */
+    bool ends;                /* the program ends after `patience`: asynchronous devices */
     bool lanes, warned, stalled;
 };
 
 typedef struct Report {
     Engine *engine;
-    StreamProgress *progress;                 /* [device] */
+    StreamProgress *progress;                      /* [device] */
     FILE *endless, *calls, *collectives, *waiting; /* collectives: collectives that wait for some device */
-    bool among;                  /* some entry is a range of operations */
-    bool collective;                    /* some entry is a collective that all devices have begun */
+    bool among;                                    /* some entry is a range of operations */
+    bool collective;                               /* some entry is a collective that all devices have begun */
 } Report;
 
 static const char *const LANE[MGPU_LANES] = MGPU_LANE_NAMES;
@@ -65,10 +65,7 @@ static StreamProgress progress_of(Engine *e, int device)
 }
 
 /* Returns true if the lane is at a later step than another lane of the device. */
-static bool is_later(const StreamProgress *k, int lane)
-{
-    return k->number[lane] > mgpu_progress_step(k);
-}
+static bool is_later(const StreamProgress *k, int lane) { return k->number[lane] > mgpu_progress_step(k); }
 
 /* ---- which operation waits for which */
 /* Returns the transfer that a lane is in, as far as known, or NULL; number: of its step. */
@@ -134,11 +131,13 @@ static void say_sum(Report *r, const StreamProgress *k, const mgpu_op *op, int64
     mgpu_place_of(lane_of(e, k->device, op->lane), number, phase, op, place, sizeof place);
     if (first) {
         const mgpu_collective *c = &phase->collectives[op->target];
-        fprintf(to, "  %s, the %s %s over the devices by %s: ", strchr(place, ',') + 2, mgpu_transfer_row(c->participants.transfer)->kind, c->name,
+        fprintf(to, "  %s, the %s %s over the devices by %s: ", strchr(place, ',') + 2,
+                mgpu_transfer_row(c->participants.transfer)->kind, c->name,
                 mgpu_made_by(e->collective[op->lane], c->implementation));
         list_devices(to, e, begun, true);
         if (count == devices) {
-            fprintf(to, " %s begun it, and it does not end%s", devices == 1 ? "has" : "have", e->processes ? ": another process has not begun it, hangs or is gone" : "");
+            fprintf(to, " %s begun it, and it does not end%s", devices == 1 ? "has" : "have",
+                    e->processes ? ": another process has not begun it, hangs or is gone" : "");
         } else {
             fprintf(to, "%s begun it, ", count == 1 ? " has" : " have");
             list_devices(to, e, begun, false);
@@ -241,7 +240,8 @@ static const char *other_implementations(const char *implementation)
 
 static void say_cures(const Report *r, const Hang *h, FILE *to)
 {
-    const char *names = r->collective && !r->engine->processes ? other_implementations(r->engine->collective[MGPU_COMM]->name) : NULL;
+    const char *names =
+        r->collective && !r->engine->processes ? other_implementations(r->engine->collective[MGPU_COMM]->name) : NULL;
     if (names)
         fprintf(to, "MGPU_COLLECTIVE=%s sums in another way; ", names);
     if (r->collective && r->engine->captured_transfers)
@@ -318,7 +318,8 @@ static void say_stage(Report *r, const Hang *h)
     if (said)
         return;
     fprintf(r->calls, h->stage_device < 0 ? "  " : "  device %d: ", h->stage_device);
-    fprintf(r->calls, "%s, and a call of the driver or of a library does not return%s%s\n", h->stage, e->achieved ? "; " : "", e->achieved ? e->achieved : "");
+    fprintf(r->calls, "%s, and a call of the driver or of a library does not return%s%s\n", h->stage, e->achieved ? "; " : "",
+            e->achieved ? e->achieved : "");
 }
 
 /* Ends a program without progress, if counts(h) is still `counted` after the message is composed. */
@@ -327,8 +328,11 @@ static void end_program(const Hang *h, uint64_t counted)
     Engine *e = h->engine;
     char *part[5], suspect[600] = "";
     size_t length[5];
-    Report r = {.engine = e, .endless = mgpu_begin_text(&part[0], &length[0]), .calls = mgpu_begin_text(&part[1], &length[1]),
-                .collectives = mgpu_begin_text(&part[2], &length[2]), .waiting = mgpu_begin_text(&part[3], &length[3])};
+    Report r = {.engine = e,
+                .endless = mgpu_begin_text(&part[0], &length[0]),
+                .calls = mgpu_begin_text(&part[1], &length[1]),
+                .collectives = mgpu_begin_text(&part[2], &length[2]),
+                .waiting = mgpu_begin_text(&part[3], &length[3])};
     FILE *cures = mgpu_begin_text(&part[4], &length[4]);
     if (h->stage) {
         say_stage(&r, h);
@@ -351,8 +355,8 @@ static void end_program(const Hang *h, uint64_t counted)
     mgpu_end_text(cures);
     bool others = e->processes && length[2] && !length[0] && !length[1];
     if (counts(h) == counted && !(others && waits_longer(h, suspect, sizeof suspect)))
-        mgpu_fail(MGPU_MACHINE_FAILED, "the program hangs: nothing was issued or done for %g s\n%s%s%s%s%s%s", others ? h->without_progress : limit(h), part[0],
-                  part[1], part[2], part[3], suspect, part[4]);
+        mgpu_fail(MGPU_MACHINE_FAILED, "the program hangs: nothing was issued or done for %g s\n%s%s%s%s%s%s",
+                  others ? h->without_progress : limit(h), part[0], part[1], part[2], part[3], suspect, part[4]);
     for (int i = 0; i < 5; i++)
         free(part[i]);
     free(r.progress);
@@ -449,7 +453,8 @@ static void say_stall(const Hang *h)
     if (p && p->find_culprit && p->find_culprit(p, true, other, sizeof other))
         fprintf(to, "  %s\n", other);
     mgpu_end_text(to);
-    mgpu_warn_of_this("nothing has moved for %g s:\n%s  --stall %g waits twice as long before this is said, 0 for ever", h->stall, text, 2 * h->stall);
+    mgpu_warn_of_this("nothing has moved for %g s:\n%s  --stall %g waits twice as long before this is said, 0 for ever", h->stall,
+                      text, 2 * h->stall);
     free(text);
 }
 
@@ -465,8 +470,8 @@ static void warn(const Hang *h, const LaneThread *l)
 {
     char place[400];
     mgpu_place_of(l, l->number, phase_of(h->engine, l->number), NULL, place, sizeof place);
-    mgpu_say("%s: warning: nothing has gone on for %g s: %s: its samples are still being read",
-            program_invocation_short_name, h->patience, place);
+    mgpu_say("%s: warning: nothing has gone on for %g s: %s: its samples are still being read", program_invocation_short_name,
+             h->patience, place);
 }
 
 static void watch_engine(void *argument)

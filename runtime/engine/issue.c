@@ -70,11 +70,13 @@ void mgpu_issue_wait(LaneThread *l, const mgpu_wait *wait)
     if (l->lane != MGPU_HOST && a->captures_transfers) /* the run as a whole waits for it */
         return;
     if (op->lane == MGPU_HOST) {
-        wait_for_host(l, same ? (number << PLACE_BITS) + lanes_of(e, l->phase, l->device)->place[wait->op] + 1 : finished(number));
+        wait_for_host(l,
+                      same ? (number << PLACE_BITS) + lanes_of(e, l->phase, l->device)->place[wait->op] + 1 : finished(number));
         return;
     }
     if (l->lane == MGPU_HOST)
-        wait_for_counter_of(l, op->lane, &a->issued, same ? (number << PLACE_BITS) + phase->list_place[wait->op] + 1 : finished(number));
+        wait_for_counter_of(l, op->lane, &a->issued,
+                            same ? (number << PLACE_BITS) + phase->list_place[wait->op] + 1 : finished(number));
     if (op->lane == l->lane)
         return;
     if (!same)
@@ -129,15 +131,9 @@ static bool issue_call(LaneThread *l, const int *order, int count, bool follows)
 }
 
 /* Each operation is issued by itself and waited for. */
-static bool waits_for_each(const Engine *e, const AsyncDevice *a)
-{
-    return a->graphs == GRAPHS_WAIT || e->audit;
-}
+static bool waits_for_each(const Engine *e, const AsyncDevice *a) { return a->graphs == GRAPHS_WAIT || e->audit; }
 
-static void begin_serialized(LaneThread *l)
-{
-    l->engine->kind->async->begin(l->engine->devices[l->device]);
-}
+static void begin_serialized(LaneThread *l) { l->engine->kind->async->begin(l->engine->devices[l->device]); }
 
 static void finish_serialized(LaneThread *l)
 {
@@ -310,7 +306,8 @@ static void capture_run(AsyncDevice *a, const mgpu_phase *phase, const CapturedR
     const LaneTable *t = lanes_of(a->engine, phase, a->device);
     if (!r->transfers) {
         const Segment *s = mgpu_segment_of(p, t->place[p->list[r->begin]]);
-        issue_calls(lane_of(a->engine, a->device, MGPU_COMP), t->order + t->begin[MGPU_COMP] + s->begin, s->end - s->begin, GRAPHS_ON);
+        issue_calls(lane_of(a->engine, a->device, MGPU_COMP), t->order + t->begin[MGPU_COMP] + s->begin, s->end - s->begin,
+                    GRAPHS_ON);
         return;
     }
     a->captures_transfers = true;

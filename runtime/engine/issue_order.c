@@ -42,10 +42,7 @@ void mgpu_free_lanes(LaneTable *t)
 }
 
 /* ---- segments */
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
+static int larger(int a, int b) { return a > b ? a : b; }
 
 /* Returns [operation]: the last place of the lane comp that must be issued before it, in the same step; -1: none. The transfers
  * of all lanes are in one order. */
@@ -116,15 +113,9 @@ static void cut_segments(AsyncPhase *a, const mgpu_device_phase *p, const LaneTa
 
 /* ---- the list */
 /* Returns how many segments are issued before an operation of another lane. */
-static int segments_before(const AsyncPhase *a, int need)
-{
-    return need < 0 ? 0 : a->segment[need] + 1;
-}
+static int segments_before(const AsyncPhase *a, int need) { return need < 0 ? 0 : a->segment[need] + 1; }
 
-static bool is_own_segment(const mgpu_op *op)
-{
-    return op->lane != MGPU_COMP && op->lane != MGPU_HOST;
-}
+static bool is_own_segment(const mgpu_op *op) { return op->lane != MGPU_COMP && op->lane != MGPU_HOST; }
 
 static void order_all(AsyncPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *need)
 {

@@ -6,32 +6,38 @@
 #include "runtime/abi/mgpu.h"
 
 typedef struct LaneTable {
-    int *order;                  /* operations, sorted by lane */
-    int *place;                  /* [operation]: its position in its lane */
-    int begin[MGPU_LANES + 1];   /* where each lane begins in `order` */
+    int *order;                /* operations, sorted by lane */
+    int *place;                /* [operation]: its position in its lane */
+    int begin[MGPU_LANES + 1]; /* where each lane begins in `order` */
 } LaneTable;
 typedef struct Segment { /* calls of the lane comp of an asynchronous device that are issued without waiting between them */
-    int begin, end;              /* range of positions in the lane */
-    mgpu_wait *waits; int wait_count;
-    int event;                    /* the first of MGPU_RING events at its end, one per step in flight; -1: nothing waits for it */
+    int begin, end;      /* range of positions in the lane */
+    mgpu_wait *waits;
+    int wait_count;
+    int event; /* the first of MGPU_RING events at its end, one per step in flight; -1: nothing waits for it */
 } Segment;
-typedef struct CapturedRun { /* part of the list that is captured as one graph: one segment, or several with the transfers between them */
-    int begin, end;              /* range of positions in the list */
-    mgpu_wait *waits; int wait_count; /* what it waits for outside of the run */
-    bool transfers;              /* it contains transfers */
-    void **graph;                 /* [variant]: the captured graph; NULL until it is captured */
+/* part of the list that is captured as one graph: one segment, or several with the transfers between them */
+typedef struct CapturedRun {
+    int begin, end; /* range of positions in the list */
+    mgpu_wait *waits;
+    int wait_count; /* what it waits for outside of the run */
+    bool transfers; /* it contains transfers */
+    void **graph;   /* [variant]: the captured graph; NULL until it is captured */
 } CapturedRun;
 typedef struct AsyncPhase {
-    Segment *segments; int count;
-    int *segment;                /* [position in the lane comp]: its segment */
-    int *list; int length;       /* operations in order of issue; a segment is represented by its first operation */
-    CapturedRun *runs; int run_count;
-    int *run;                    /* [position in the list]: its run; -1: none */
-    int *list_place;                   /* [operation]: its position in the list, or that of its segment; undefined for the lane host */
-    int *event; /* [operation]: the first of MGPU_RING events after it (lane comp: after its segment); -1: none */
-    int *segment_event;                 /* [operation]: the first of `variants` events after it inside its segment; -1: none */
-    int *run_event;                 /* [operation]: an event after it that only operations of its run wait for; -1: none */
-    int *begin_event;                  /* [operation]: the first of MGPU_RING events before a transfer, for stream_progress.c; -1: none */
+    Segment *segments;
+    int count;
+    int *segment; /* [position in the lane comp]: its segment */
+    int *list;
+    int length; /* operations in order of issue; a segment is represented by its first operation */
+    CapturedRun *runs;
+    int run_count;
+    int *run;           /* [position in the list]: its run; -1: none */
+    int *list_place;    /* [operation]: its position in the list, or that of its segment; undefined for the lane host */
+    int *event;         /* [operation]: the first of MGPU_RING events after it (lane comp: after its segment); -1: none */
+    int *segment_event; /* [operation]: the first of `variants` events after it inside its segment; -1: none */
+    int *run_event;     /* [operation]: an event after it that only operations of its run wait for; -1: none */
+    int *begin_event;   /* [operation]: the first of MGPU_RING events before a transfer, for stream_progress.c; -1: none */
 } AsyncPhase;
 
 void mgpu_make_lanes(LaneTable *, const mgpu_device_phase *);

@@ -54,7 +54,8 @@ void mgpu_place_of(const LaneThread *l, int64_t number, const mgpu_phase *phase,
 void mgpu_add_name(const Engine *e, const mgpu_phase *phase, const mgpu_op *op, FILE *to)
 {
     if (op->verb == MGPU_TRANSFER) {
-        fprintf(to, "the %s %s", mgpu_transfer_row(phase->collectives[op->target].participants.transfer)->kind, phase->collectives[op->target].name);
+        fprintf(to, "the %s %s", mgpu_transfer_row(phase->collectives[op->target].participants.transfer)->kind,
+                phase->collectives[op->target].name);
         return;
     }
     fprintf(to, "%s", op->id);
@@ -172,7 +173,8 @@ DeviceCall mgpu_call_of(LaneThread *l, const mgpu_device_phase *p, const mgpu_op
 {
     Engine *e = l->engine;
     uint8_t *arena = e->kind->arena(e->devices[l->device]);
-    DeviceCall call = {.kernel = e->kind->async ? NULL : &e->program->kernels[op->target], .op = op, .argument = argument, .each = each};
+    DeviceCall call = {
+        .kernel = e->kind->async ? NULL : &e->program->kernels[op->target], .op = op, .argument = argument, .each = each};
     for (int i = 0; i < op->read_count + op->write_count; i++) {
         uint8_t *at = arena + mgpu_access_offset(p, mgpu_access_of(op, i), l->number);
         uint8_t kind = p->buffers[mgpu_access_of(op, i)->buffer].kind;
@@ -180,7 +182,9 @@ DeviceCall mgpu_call_of(LaneThread *l, const mgpu_device_phase *p, const mgpu_op
             *step = (const void *)at;
             continue;
         }
-        each[call.arguments] = kind == MGPU_WORKSPACE ? -1 : kind == MGPU_LOCAL ? p->buffers[mgpu_access_of(op, i)->buffer].each : 0;
+        each[call.arguments] = kind == MGPU_WORKSPACE ? -1
+                               : kind == MGPU_LOCAL   ? p->buffers[mgpu_access_of(op, i)->buffer].each
+                                                      : 0;
         call.per_thread = call.per_thread || each[call.arguments] != 0;
         argument[call.arguments++] = at;
     }
@@ -191,8 +195,13 @@ DeviceCall mgpu_call_of(LaneThread *l, const mgpu_device_phase *p, const mgpu_op
 static void add_span(const LaneThread *l, int thread, SpanKind kind, const mgpu_op *op, double began, double ended)
 {
     const mgpu_phase *phase = l->phase;
-    mgpu_spans_add(l->spans[thread], &(Span){.begin = began, .end = ended, .number = l->number, .step = work_of(l->engine, l->number)->applied + 1,
-                                             .phase = phase, .op = (int)(op - phase->devices[l->device].ops), .kind = (uint8_t)kind});
+    mgpu_spans_add(l->spans[thread], &(Span){.begin = began,
+                                             .end = ended,
+                                             .number = l->number,
+                                             .step = work_of(l->engine, l->number)->applied + 1,
+                                             .phase = phase,
+                                             .op = (int)(op - phase->devices[l->device].ops),
+                                             .kind = (uint8_t)kind});
 }
 
 static void trace_part(const void *lane, int thread, const mgpu_op *op, double began, double ended)
@@ -215,12 +224,18 @@ static void run_region(LaneThread *l, const mgpu_device_phase *p, const int *ord
 {
     Engine *e = l->engine;
     int64_t samples = computed_samples(l, work);
-    DeviceRegion region = {.calls = l->calls, .count = count, .step = &work->block[l->device], .timed = e->profile != NULL,
-                          .launch_timed = work->timed, .samples = samples,
-                          .one_thread = samples && mgpu_is_small_region(l, p, order, count, samples),
-                          .split_elements = p->ops[order[0]].elements ? mgpu_own_elements(&p->ops[order[0]]) + 1 : 0, .chunk = p->ops[order[0]].chunk,
-                          .audit = e->audit ? mgpu_audit_part : NULL,
-                          .trace = is_traced(l) ? trace_part : NULL, .context = l};
+    DeviceRegion region = {.calls = l->calls,
+                           .count = count,
+                           .step = &work->block[l->device],
+                           .timed = e->profile != NULL,
+                           .launch_timed = work->timed,
+                           .samples = samples,
+                           .one_thread = samples && mgpu_is_small_region(l, p, order, count, samples),
+                           .split_elements = p->ops[order[0]].elements ? mgpu_own_elements(&p->ops[order[0]]) + 1 : 0,
+                           .chunk = p->ops[order[0]].chunk,
+                           .audit = e->audit ? mgpu_audit_part : NULL,
+                           .trace = is_traced(l) ? trace_part : NULL,
+                           .context = l};
     int64_t *each = l->each;
     void **argument = l->argument, **library = e->phases[l->phase - e->plan->phases].library[l->device];
     for (int i = 0; i < count; i++) {
@@ -279,8 +294,8 @@ static void read_batch(LaneThread *l, const mgpu_device_phase *p, const mgpu_op 
     bool training = is_training(l->phase);
     set_doing(l, DOING_READ, 0);
     double began = mgpu_slow_begin(&l->slow);
-    mgpu_read_samples(work->set, to, valid ? work->index + first : work->index, valid ? valid : 1,
-                      training ? block->seed : 0, training ? work->epoch : 0);
+    mgpu_read_samples(work->set, to, valid ? work->index + first : work->index, valid ? valid : 1, training ? block->seed : 0,
+                      training ? work->epoch : 0);
     mgpu_slow_end(&l->slow, began);
     set_doing(l, DOING_WORK, 0);
     for (int i = 0; i < e->program->input_count; i++) {
@@ -342,9 +357,14 @@ static void transfer(LaneThread *l, const mgpu_device_phase *p, const mgpu_op *o
     const mgpu_collective *c = &l->phase->collectives[op->target];
     const mgpu_access *a = mgpu_access_of(op, 0); /* what the device sends, at its place in the whole value */
     int64_t before = mgpu_sent_by(&c->participants, c->count, l->device).begin * mgpu_dtype_bytes(c->dtype);
-    Operand operand = {c->name, p->buffers[a->buffer].name,
+    Operand operand = {c->name,
+                       p->buffers[a->buffer].name,
                        e->kind->arena(e->devices[l->device]) + mgpu_access_offset(p, a, l->number) - before,
-                       c->count, c->dtype, c->participants, l->number << PLACE_BITS | op->target, c->implementation};
+                       c->count,
+                       c->dtype,
+                       c->participants,
+                       l->number << PLACE_BITS | op->target,
+                       c->implementation};
     set_doing(l, DOING_COLLECTIVE, 0);
     double began = mgpu_seconds();
     Collective *collective = e->collective[l->lane];
@@ -452,7 +472,8 @@ void mgpu_execute(LaneThread *l, const mgpu_phase *phase, const int *order, int 
         mgpu_audit_before(l, p, &p->ops[order[k]]);
     if (issues)
         mgpu_issue_begin(l, order[0]);
-    bool clocked = !issues && op->verb != MGPU_CALL && op->verb != MGPU_TRANSFER && (e->profile || traced || op->verb == MGPU_READ);
+    bool clocked =
+        !issues && op->verb != MGPU_CALL && op->verb != MGPU_TRANSFER && (e->profile || traced || op->verb == MGPU_READ);
     double began = clocked ? mgpu_seconds() : 0;
     switch (op->verb) {
     case MGPU_CALL: run_region(l, p, order, count, work); break;
@@ -603,4 +624,3 @@ void mgpu_leave_worker(void *context, int thread)
     const LaneThread *l = context;
     mgpu_guard_end(l->workers[thread].guard);
 }
-

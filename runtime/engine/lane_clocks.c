@@ -12,7 +12,6 @@
 #include "runtime/base/base.h"
 #include "runtime/engine/asynchronous.h"
 
-
 static int lane_length(const Engine *e, int device, int phase, int lane)
 {
     const LaneTable *t = &e->phases[phase].device[device];
@@ -24,7 +23,9 @@ void mgpu_timed_open(AsyncDevice *a)
     Engine *e = a->engine;
     for (int k = 0; k < e->plan->phase_count; k++) {
         for (int lane = 0; lane < MGPU_LANES; lane++) {
-            int clocks = lane == MGPU_COMP ? 2 * a->phases[k].count + 1 : mgpu_lane_transfers(lane) ? 2 * lane_length(e, a->device, k, lane) : 0;
+            int clocks = lane == MGPU_COMP           ? 2 * a->phases[k].count + 1
+                         : mgpu_lane_transfers(lane) ? 2 * lane_length(e, a->device, k, lane)
+                                                     : 0;
             a->clocks[lane] = clocks > a->clocks[lane] ? clocks : a->clocks[lane];
         }
     }
@@ -126,7 +127,8 @@ static void add_to_profile(const AsyncDevice *a, int lane, int64_t number)
     const LaneTable *t = lanes_of(e, phase, a->device);
     for (int i = t->begin[lane]; i < t->begin[lane + 1]; i++) {
         int clock = clock_of(a, lane, number, i - t->begin[lane]);
-        mgpu_profile_add(e->profile, phase, a->device, t->order[i], e->kind->async->seconds(e->devices[a->device], lane, clock, clock + 1));
+        mgpu_profile_add(e->profile, phase, a->device, t->order[i],
+                         e->kind->async->seconds(e->devices[a->device], lane, clock, clock + 1));
     }
 }
 

@@ -10,7 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Places { FILE *to; int count; bool among; } Places; /* among: some place is a range of operations */
+typedef struct Places {
+    FILE *to;
+    int count;
+    bool among;
+} Places; /* among: some place is a range of operations */
 
 static void begin_place(Places *p, const LaneThread *l, int64_t number, const mgpu_phase *phase, const mgpu_op *op)
 {
@@ -55,7 +59,8 @@ static void add_lane(Places *places, const StreamProgress *k, int lane)
 static void add_steps(Places *places, const StreamProgress *k, bool notes)
 {
     Engine *e = k->engine;
-    int64_t posted = atomic_load(&e->posted.value), first = mgpu_progress_step(k), last = mgpu_async_issued(e, k->device) >> PLACE_BITS;
+    int64_t posted = atomic_load(&e->posted.value), first = mgpu_progress_step(k),
+            last = mgpu_async_issued(e, k->device) >> PLACE_BITS;
     last = last < posted ? last : posted;
     while (first <= last && !phase_of(e, first)) /* nothing is computed in such a step */
         first++;
@@ -123,7 +128,8 @@ static _Noreturn void fail_collective(Engine *e, int device, const char *error)
     if (!sum)
         fprintf(places.to, ", an all-reduce by %s", e->collective[MGPU_COMM]->name);
     mgpu_end_text(places.to);
-    mgpu_fail(MGPU_MACHINE_FAILED, "%s: it failed: %s; %sNCCL_DEBUG=WARN says more%s", text, error, e->processes ? "another process may be gone, or not be reached; " : "",
+    mgpu_fail(MGPU_MACHINE_FAILED, "%s: it failed: %s; %sNCCL_DEBUG=WARN says more%s", text, error,
+              e->processes ? "another process may be gone, or not be reached; " : "",
               e->processes ? "" : ", MGPU_COLLECTIVE=peer, copy or host sums in another way");
 }
 

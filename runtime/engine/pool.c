@@ -19,32 +19,36 @@
 #include <string.h>
 #include <time.h>
 
-enum { SPINS_EXCLUSIVE = 5000, SPINS_SHARED = 50, CHECK_SPINS = 1000 /* spins between two looks at the CPU time: 50 to 100 us */ };
+enum {
+    SPINS_EXCLUSIVE = 5000,
+    SPINS_SHARED = 50,
+    CHECK_SPINS = 1000 /* spins between two looks at the CPU time: 50 to 100 us */
+};
 /* How long a thread stays on another's core: twice as long as before if it is moved again soon after its return. So a program
  * that runs only for a moment costs little, and the scheduler has time to arrange programs that go on. */
 static const double FIRST_STAY_S = 2e-3, LONGEST_STAY_S = 0.2, SOON = 10 /* times the last stay */;
 
 typedef struct PoolMember {
-    Counter arrived;          /* barriers and rounds that this thread has reached */
+    Counter arrived; /* barriers and rounds that this thread has reached */
     ThreadPool *pool;
-    int number, core;         /* core: -1: not pinned */
-    int64_t count;            /* the thread's own copy of `arrived` */
-    pthread_t started, self;  /* the same thread, written by the thread that opens the pool and by the thread itself */
-    clockid_t clock;          /* of its CPU time; thread 0 sets it and `self` in the first run */
-    double moved, returned;   /* seconds: when it noticed that it was moved (0: it is on its own core); when it returned */
-    double stay;              /* seconds to stay away */
+    int number, core;        /* core: -1: not pinned */
+    int64_t count;           /* the thread's own copy of `arrived` */
+    pthread_t started, self; /* the same thread, written by the thread that opens the pool and by the thread itself */
+    clockid_t clock;         /* of its CPU time; thread 0 sets it and `self` in the first run */
+    double moved, returned;  /* seconds: when it noticed that it was moved (0: it is on its own core); when it returned */
+    double stay;             /* seconds to stay away */
     _Atomic(struct PoolMember *) on_core_of; /* the thread whose core it was moved to; NULL: it is on its own */
-    _Atomic int moved_here;   /* threads that were moved to its core */
-    _Atomic bool busy;        /* it executes a part of a run */
+    _Atomic int moved_here;                  /* threads that were moved to its core */
+    _Atomic bool busy;                       /* it executes a part of a run */
 } PoolMember;
 
 struct ThreadPool {
-    Counter round, released;  /* runs announced; barriers that all threads have reached */
+    Counter round, released; /* runs announced; barriers that all threads have reached */
     PoolPlan plan;
     void (*work)(void *context, int thread);
     void *context;
     bool closing;
-    int64_t rounds;           /* runs executed */
+    int64_t rounds; /* runs executed */
     PoolMember *members;
 };
 
@@ -94,10 +98,7 @@ static void return_to_own_core(PoolMember *m)
     atomic_store(&m->on_core_of, NULL);
 }
 
-static bool has_guest(const PoolMember *m)
-{
-    return atomic_load(&m->moved_here) > 0 || atomic_load(&m->on_core_of);
-}
+static bool has_guest(const PoolMember *m) { return atomic_load(&m->moved_here) > 0 || atomic_load(&m->on_core_of); }
 
 /* late: the thread that is waited for; worker threads wait for thread 0 */
 static void wait_for(PoolMember *m, Counter *c, int64_t at_least, PoolMember *late)
@@ -180,10 +181,7 @@ void mgpu_pool_close(ThreadPool *t)
     free(t);
 }
 
-int mgpu_pool_threads(const ThreadPool *t)
-{
-    return t->plan.threads;
-}
+int mgpu_pool_threads(const ThreadPool *t) { return t->plan.threads; }
 
 /* Thread 0 waits until all others have reached the same count. */
 static void gather(ThreadPool *t)

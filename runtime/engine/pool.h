@@ -6,9 +6,9 @@
 
 typedef struct ThreadPool ThreadPool;
 typedef struct PoolPlan {
-    int threads;               /* at least 1 */
-    const int *cores;          /* [thread]: the core that it is pinned to; NULL: threads are not pinned */
-    bool spin;                 /* every thread has a core to itself: waiting threads spin longer before they sleep */
+    int threads;      /* at least 1 */
+    const int *cores; /* [thread]: the core that it is pinned to; NULL: threads are not pinned */
+    bool spin;        /* every thread has a core to itself: waiting threads spin longer before they sleep */
     /* called by threads 1, 2, ... at their start and end; or NULL */
     void (*enter)(void *context, int thread), (*leave)(void *context, int thread);
     void *context;

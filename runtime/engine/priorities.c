@@ -12,13 +12,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-typedef struct Attributes { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; } Attributes;
+typedef struct Attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+} Attributes;
 enum { NICER = 5, SLICE_NS = 100000 }; /* nicer by 3: 4.71 ms */
 
 void mgpu_set_priority(bool computes)
 {
     if (sched_getscheduler(0) != SCHED_OTHER)
-        return; /* the user chose the policy */
+        return;                                          /* the user chose the policy */
     int own = getpriority(PRIO_PROCESS, (id_t)getpid()); /* of the main thread, so that repeated calls do not add up */
     Attributes attributes = {.size = sizeof attributes, .policy = SCHED_OTHER, .nice = own, .runtime = SLICE_NS};
     if (computes)

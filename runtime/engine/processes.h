@@ -19,14 +19,15 @@ struct mgpu_processes {
     void (*check)(const Processes *, const mgpu_program *, const mgpu_plan *);
     Collective *(*connect)(Processes *, const mgpu_plan *, int lane); /* connects this process's devices with all others */
     /* Every process calls the following functions, in the same order, on the thread that posts steps. */
-    int (*follow)(Processes *, int value);                            /* returns rank 0's value */
+    int (*follow)(Processes *, int value); /* returns rank 0's value */
     /* Ends the program unless all have the same digest: "rank 1 on b has other options than rank 0 on a; start all with the
      * same". */
     void (*compare)(Processes *, const char *what, const char *cure, uint64_t digest);
-    void (*gather)(Processes *, void *all, const int64_t *at);        /* all-gather: bytes [at[r], at[r + 1]) come from rank r */
+    void (*gather)(Processes *, void *all, const int64_t *at); /* all-gather: bytes [at[r], at[r + 1]) come from rank r */
     void (*collect)(Processes *, const void *own, void *all, const int64_t *at); /* gather to rank 0; all: NULL on the others */
     /* All-to-all, on the thread that writes saves while another one posts steps. Sizes and offsets are in bytes, by rank. */
-    void (*exchange)(Processes *, const void *from, const int *sent, const int *from_at, void *to, const int *received, const int *to_at);
+    void (*exchange)(Processes *, const void *from, const int *sent, const int *from_at, void *to, const int *received,
+                     const int *to_at);
     /* Sets the function that describes this process to those that wait for it; NULL: there is no engine. */
     void (*watch)(Processes *, Where *, const void *engine);
     /* Writes which process has not been heard from for a while ("rank 1 on b has said nothing ..."), or, with `busy`, which one
@@ -45,7 +46,9 @@ static inline int mgpu_first_device(const Processes *p, int devices, int rank)
     return p ? (int)((int64_t)devices * rank / p->count) : rank ? devices : 0;
 }
 
-typedef struct DeviceSpan { int first, end; } DeviceSpan;
+typedef struct DeviceSpan {
+    int first, end;
+} DeviceSpan;
 static inline DeviceSpan mgpu_local_devices(const Processes *p, int devices)
 {
     int rank = p ? p->rank : 0;
@@ -56,7 +59,7 @@ static inline DeviceSpan mgpu_local_devices(const Processes *p, int devices)
 static inline mgpu_range mgpu_part_of_rank(const Processes *p, int devices, int64_t count, int rank)
 {
     return (mgpu_range){mgpu_even_part(count, devices, mgpu_first_device(p, devices, rank)),
-                          mgpu_even_part(count, devices, mgpu_first_device(p, devices, rank + 1))};
+                        mgpu_even_part(count, devices, mgpu_first_device(p, devices, rank + 1))};
 }
 
 static inline mgpu_range mgpu_overlap(mgpu_range a, mgpu_range b) /* empty: end == begin */

@@ -21,9 +21,9 @@ typedef struct Spent {
 struct Profile {
     const mgpu_program *program;
     const mgpu_plan *plan;
-    Spent ***spent;              /* [phase][device][operation] */
-    int64_t most;                /* times kept per operation, for the median */
-    bool predicts;               /* the plan has predictions */
+    Spent ***spent; /* [phase][device][operation] */
+    int64_t most;   /* times kept per operation, for the median */
+    bool predicts;  /* the plan has predictions */
 };
 
 typedef struct ProfileRow {
@@ -87,7 +87,8 @@ static void places_of(const Profile *p, const Processes *processes, int64_t *at)
     at[0] = 0;
     for (int r = 0; r < processes->count; r++) {
         at[r + 1] = at[r];
-        for (int d = mgpu_first_device(processes, p->plan->devices, r); d < mgpu_first_device(processes, p->plan->devices, r + 1); d++)
+        for (int d = mgpu_first_device(processes, p->plan->devices, r); d < mgpu_first_device(processes, p->plan->devices, r + 1);
+             d++)
             for (int k = 0; k < p->plan->phase_count; k++)
                 at[r + 1] += p->plan->phases[k].devices[d].op_count;
     }
@@ -159,7 +160,8 @@ static const char *does(const Profile *p, const ProfileRow *r)
     static const char *const VERB[] = {"", "read", "upload", "", "report", "fetch"};
     if (r->op->verb == MGPU_CALL)
         return mgpu_kernel_name(p->program, r->op->target);
-    return r->op->verb == MGPU_TRANSFER ? mgpu_transfer_row(r->phase->collectives[r->op->target].participants.transfer)->kind : VERB[r->op->verb];
+    return r->op->verb == MGPU_TRANSFER ? mgpu_transfer_row(r->phase->collectives[r->op->target].participants.transfer)->kind
+                                        : VERB[r->op->verb];
 }
 
 /* Writes "M x N x K" of a matmul, or "B of M x N x K" with batch axes. */
@@ -193,8 +195,9 @@ static int compare(const void *a, const void *b)
 /* Phases of micro-batches run more than once per step. */
 static double times_per_step(const Profile *p, const ProfileRow *r)
 {
-    return r->phase->kind == MGPU_PHASE_PROLOGUE ? (double)p->program->accumulate
-           : r->phase->kind == MGPU_PHASE_ACCUMULATE ? (double)(p->program->accumulate - 1) : 1;
+    return r->phase->kind == MGPU_PHASE_PROLOGUE     ? (double)p->program->accumulate
+           : r->phase->kind == MGPU_PHASE_ACCUMULATE ? (double)(p->program->accumulate - 1)
+                                                     : 1;
 }
 
 /* Returns operations that took time, the longest first. The caller frees them. */
@@ -230,7 +233,11 @@ static double rate(const Profile *p, const ProfileRow *r, double amount)
 }
 
 /* ---- lines of the model */
-typedef struct ModelLines { char *text; char **lines; int count; } ModelLines;
+typedef struct ModelLines {
+    char *text;
+    char **lines;
+    int count;
+} ModelLines;
 
 static ModelLines read_source(const char *path)
 {
@@ -256,10 +263,7 @@ static ModelLines read_source(const char *path)
     return s;
 }
 
-static const char *line_text(const ModelLines *s, int line)
-{
-    return line >= 1 && line <= s->count ? s->lines[line - 1] : "";
-}
+static const char *line_text(const ModelLines *s, int line) { return line >= 1 && line <= s->count ? s->lines[line - 1] : ""; }
 
 /* Returns the bytes of the whole characters that fit into a row. */
 static int beginning(const char *line)
@@ -282,7 +286,12 @@ static double lane_seconds(const ProfileRow *rows, int count, int device, int la
 }
 
 enum { MATMUL_WIDTH = 24 };
-typedef struct TableStyle { const ModelLines *source; double step_s; int operation_width, kernel_width; FILE *f; } TableStyle;
+typedef struct TableStyle {
+    const ModelLines *source;
+    double step_s;
+    int operation_width, kernel_width;
+    FILE *f;
+} TableStyle;
 
 static char *name_of(int device, const mgpu_op *op) { return mgpu_format("d%d.%s", device, op->id); }
 
@@ -339,8 +348,7 @@ void mgpu_profile_print(const Profile *p, FILE *f, int64_t steps, double seconds
         fprintf(f, "device %d:", d);
         for (int lane = 0; lane < MGPU_LANES; lane++)
             fprintf(f, " %s %.3f ms,", NAME[lane], 1e3 * lane_seconds(rows, count, d, lane));
-        fprintf(f, " comp outside of operations (waiting) %.3f ms\n",
-                1e3 * (l.step_s - lane_seconds(rows, count, d, MGPU_COMP)));
+        fprintf(f, " comp outside of operations (waiting) %.3f ms\n", 1e3 * (l.step_s - lane_seconds(rows, count, d, MGPU_COMP)));
     }
     print_matmul(p, rows, count, f);
     fprintf(f, "\n%9s%s %6s %9s %7s  %-*s  %-*s  %-*s %5s\n", "ms/step", p->predicts ? " predicted" : "", "%", "GFLOP/s", "GB/s",
@@ -388,28 +396,36 @@ static double median(const Spent *s)
 
 static void write_operation(const Profile *p, FILE *f, int phase, int device, int op, bool first)
 {
-    static const char *const LANE[MGPU_LANES] = MGPU_LANE_NAMES, *const VERB[] = {"call", "read", "upload", "transfer", "report", "fetch"};
+    static const char *const LANE[MGPU_LANES] = MGPU_LANE_NAMES, *const VERB[] = {"call",     "read",   "upload",
+                                                                                  "transfer", "report", "fetch"};
     const mgpu_op *o = &p->plan->phases[phase].devices[device].ops[op];
     char *id = name_of(device, o);
     fprintf(f, "%s\n{\"operation\":", first ? "" : ",");
     mgpu_json_write_text(f, id);
-    fprintf(f, ",\"phase\":\"%s\",\"lane\":\"%s\",\"verb\":\"%s\",\"line\":%d,", p->plan->phases[phase].name, LANE[o->lane], VERB[o->verb], o->line);
+    fprintf(f, ",\"phase\":\"%s\",\"lane\":\"%s\",\"verb\":\"%s\",\"line\":%d,", p->plan->phases[phase].name, LANE[o->lane],
+            VERB[o->verb], o->line);
     free(id);
     if (o->verb == MGPU_CALL && p->program->kernel_digests)
-        fprintf(f, "\"kernel\":\"%016" PRIx64 "\",\"name\":\"%s\",", p->program->kernel_digests[o->target], mgpu_kernel_name(p->program, o->target));
+        fprintf(f, "\"kernel\":\"%016" PRIx64 "\",\"name\":\"%s\",", p->program->kernel_digests[o->target],
+                mgpu_kernel_name(p->program, o->target));
     if (o->verb == MGPU_TRANSFER) {
         const mgpu_collective *c = &p->plan->phases[phase].collectives[o->target];
-        fprintf(f, "\"kind\":\"%s\",\"bytes\":%lld,", mgpu_transfer_row(c->participants.transfer)->kind, (long long)(c->count * mgpu_dtype_bytes(c->dtype)));
+        fprintf(f, "\"kind\":\"%s\",\"bytes\":%lld,", mgpu_transfer_row(c->participants.transfer)->kind,
+                (long long)(c->count * mgpu_dtype_bytes(c->dtype)));
     }
-    fprintf(f, "\"samples\":%lld,\"us\":%.4f}", (long long)p->plan->device[device].shard.capacity, 1e6 * median(&p->spent[phase][device][op]));
+    fprintf(f, "\"samples\":%lld,\"us\":%.4f}", (long long)p->plan->device[device].shard.capacity,
+            1e6 * median(&p->spent[phase][device][op]));
 }
 
 void mgpu_profile_write(const Profile *p, FILE *f, int64_t steps, int threads, bool virtual)
 {
     fputs("{\"measured\":1,\"model\":", f);
     mgpu_json_write_text(f, p->program->name);
-    fprintf(f, ",\"kind\":\"%s\",\"virtual\":%s,\"devices\":%d,\"threads\":%d,\"batch\":%lld,\"precision\":\"%s\",\"steps\":%lld,\"operations\":[",
-            p->plan->kind, virtual ? "true" : "false", p->plan->devices, threads, (long long)p->program->batch, p->program->precision, (long long)steps);
+    fprintf(
+        f,
+        ",\"kind\":\"%s\",\"virtual\":%s,\"devices\":%d,\"threads\":%d,\"batch\":%lld,\"precision\":\"%s\",\"steps\":%lld,\"operations\":[",
+        p->plan->kind, virtual ? "true" : "false", p->plan->devices, threads, (long long)p->program->batch, p->program->precision,
+        (long long)steps);
     bool first = true;
     for (int k = 0; k < p->plan->phase_count; k++)
         for (int d = 0; d < p->plan->devices; d++)

@@ -13,7 +13,8 @@ static const double LEAST_SLEEP_S = 2e-4;
 
 static _Noreturn void fail_slow(const char *value)
 {
-    mgpu_fail(MGPU_BAD_USAGE, "MGPU_SLOW is DEVICE:FACTOR or read:FACTOR, as in 2:1.5 or 0:2,read:4, with factors from 1 on, not '%s'", value);
+    mgpu_fail(MGPU_BAD_USAGE,
+              "MGPU_SLOW is DEVICE:FACTOR or read:FACTOR, as in 2:1.5 or 0:2,read:4, with factors from 1 on, not '%s'", value);
 }
 
 void mgpu_slow_read(double *factor, int devices, double *reading)
@@ -57,10 +58,7 @@ static double waited_for_a_core(void)
     return 1e-9 * waited;
 }
 
-double mgpu_slow_begin(const Slow *s)
-{
-    return s->factor > 1 ? mgpu_seconds() - waited_for_a_core() : 0;
-}
+double mgpu_slow_begin(const Slow *s) { return s->factor > 1 ? mgpu_seconds() - waited_for_a_core() : 0; }
 
 void mgpu_slow_end(Slow *s, double began)
 {

@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 typedef struct Slow {
-    double factor;             /* time of slowed work / its real time; 0: it is not slowed */
-    double pending_s;               /* seconds that are still to be slept */
+    double factor;    /* time of slowed work / its real time; 0: it is not slowed */
+    double pending_s; /* seconds that are still to be slept */
 } Slow;
 
 /* Reads MGPU_SLOW=2:1.5,read:4: the factors of the devices [devices] and of the readers; entries that are not named keep their
@@ -16,13 +16,16 @@ void mgpu_slow_read(double *factor, int devices, double *reading);
  * not slowed. */
 double mgpu_slow_begin(const Slow *);
 void mgpu_slow_end(Slow *, double began);
-double mgpu_link_rate(void);   /* bytes per second of MGPU_LINK_GBPS; 0: not set */
+double mgpu_link_rate(void);        /* bytes per second of MGPU_LINK_GBPS; 0: not set */
 void mgpu_sleep_until(double when); /* in the time of mgpu_seconds */
 
 /* The link of a device, whose bandwidth is shared by the transfers of several lanes. */
 enum { SLOW_FLOWS = 2 };
 /* left: bytes per flow, as of time `at` */
-typedef struct SlowLink { pthread_mutex_t lock; double at, left[SLOW_FLOWS]; } SlowLink;
+typedef struct SlowLink {
+    pthread_mutex_t lock;
+    double at, left[SLOW_FLOWS];
+} SlowLink;
 void mgpu_slow_link_begin(SlowLink *, int flow, double bytes, double rate);
 void mgpu_slow_link_end(SlowLink *, int flow, double rate); /* sleeps until the flow's transfer is over */
 #endif

@@ -7,15 +7,9 @@
 
 #include <string.h>
 
-static int64_t at_least_0(int64_t n)
-{
-    return n > 0 ? n : 0;
-}
+static int64_t at_least_0(int64_t n) { return n > 0 ? n : 0; }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void fill_block(const Feed *f, mgpu_step *block, const mgpu_shard *shard, const Batch *batch, int64_t micro, int64_t count)
 {
@@ -122,14 +116,19 @@ bool mgpu_post_without_samples(const Feed *f, int kind, int64_t applied, int64_t
     return true;
 }
 
-void mgpu_post_set(const Feed *f, int kind, const Dataset *set, int64_t applied, int64_t epoch, uint8_t **fetch, const _Atomic int *stop)
+void mgpu_post_set(const Feed *f, int kind, const Dataset *set, int64_t applied, int64_t epoch, uint8_t **fetch,
+                   const _Atomic int *stop)
 {
     uint8_t *at[f->program->output_count + 1];
     for (int64_t place = 0; place < set->samples && !(stop && atomic_load(stop)); place += f->plan->micro) {
         for (int i = 0; fetch && i < f->program->output_count; i++)
             at[i] = !fetch[i] ? NULL : fetch[i] + place * mgpu_tensor_bytes(&f->program->outputs[i]);
-        Batch batch = {.set = set, .place = place, .samples = smaller(set->samples - place, f->plan->micro), .applied = applied,
-                       .epoch = epoch, .fetch = fetch ? at : NULL};
+        Batch batch = {.set = set,
+                       .place = place,
+                       .samples = smaller(set->samples - place, f->plan->micro),
+                       .applied = applied,
+                       .epoch = epoch,
+                       .fetch = fetch ? at : NULL};
         mgpu_post(f, kind, &batch, 0);
     }
 }

@@ -143,7 +143,8 @@ static bool is_done(const StreamProgress *k, const mgpu_phase *phase, int64_t nu
     int lane = phase->devices[k->device].ops[wait->op].lane;
     if (wait->back > MGPU_STEPS_IN_FLIGHT || its <= mgpu_async_steps_done(k->engine, k->device) || its < k->number[lane])
         return true;
-    bool known = its == k->number[lane] && phase == k->phase[lane] && lanes_of(k->engine, phase, k->device)->place[wait->op] <= k->after[lane];
+    bool known = its == k->number[lane] && phase == k->phase[lane] &&
+                 lanes_of(k->engine, phase, k->device)->place[wait->op] <= k->after[lane];
     return known || (phase_of(k->engine, its) == phase && op_has_written(k, phase, its, wait->op, false));
 }
 

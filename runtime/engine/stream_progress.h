@@ -13,7 +13,7 @@ typedef struct StreamProgress {
     const mgpu_phase *phase[MGPU_LANES]; /* [lane]: of that step; NULL: it has no operations */
     int after[MGPU_LANES];               /* [lane]: position of the last operation known to have completed; -1: none */
     int until[MGPU_LANES]; /* [lane]: position of the first later one that is issued and may not have completed; -1: none */
-    bool held[MGPU_LANES];               /* [lane]: that one is a transfer and has not begun */
+    bool held[MGPU_LANES]; /* [lane]: that one is a transfer and has not begun */
 } StreamProgress;
 
 StreamProgress mgpu_stream_progress(Engine *, int device, bool failed);

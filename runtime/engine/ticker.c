@@ -11,7 +11,7 @@ struct Ticker {
     void *context;
     const char *name;
     pthread_t thread;
-    pthread_mutex_t lock;        /* protects `closing` */
+    pthread_mutex_t lock; /* protects `closing` */
     pthread_cond_t changed;
     bool closing;
 };

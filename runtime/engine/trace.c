@@ -12,15 +12,19 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct TraceTrack { int device, track; SpanLog *log; } TraceTrack;
+typedef struct TraceTrack {
+    int device, track;
+    SpanLog *log;
+} TraceTrack;
 struct Trace {
     const mgpu_program *program;
     const mgpu_plan *plan;
     int64_t first, last, steps; /* steps: collected so far */
-    TraceTrack *tracks; int track_count;
-    bool virtual;               /* the GPUs' clocks differ from the host's */
-    bool on;                    /* the step posted last is recorded */
-    double begin, end;          /* of the traced steps, mgpu_seconds; 0: not reached yet */
+    TraceTrack *tracks;
+    int track_count;
+    bool virtual;      /* the GPUs' clocks differ from the host's */
+    bool on;           /* the step posted last is recorded */
+    double begin, end; /* of the traced steps, mgpu_seconds; 0: not reached yet */
 };
 
 Trace *mgpu_trace_open(const mgpu_program *program, const mgpu_plan *plan, int64_t first, int64_t last, bool virtual)
@@ -66,7 +70,8 @@ SpanLog *mgpu_trace_log(Trace *t, int device, int track)
 void mgpu_trace_text(Trace *t, int track, const char *text, double begin, double end)
 {
     if (t && t->on)
-        mgpu_spans_add(mgpu_trace_log(t, TRACE_PROGRAM, track), &(Span){.begin = begin, .end = end, .text = text, .kind = SPAN_TEXT});
+        mgpu_spans_add(mgpu_trace_log(t, TRACE_PROGRAM, track),
+                       &(Span){.begin = begin, .end = end, .text = text, .kind = SPAN_TEXT});
 }
 
 void mgpu_trace_step(Trace *t, int64_t step, double begin, double end)
@@ -76,7 +81,8 @@ void mgpu_trace_step(Trace *t, int64_t step, double begin, double end)
     t->begin = t->begin > 0 ? t->begin : begin;
     t->end = end;
     t->steps++;
-    mgpu_spans_add(mgpu_trace_log(t, TRACE_PROGRAM, TRACK_STEPS), &(Span){.begin = begin, .end = end, .step = step, .text = "step", .kind = SPAN_TEXT});
+    mgpu_spans_add(mgpu_trace_log(t, TRACE_PROGRAM, TRACK_STEPS),
+                   &(Span){.begin = begin, .end = end, .step = step, .text = "step", .kind = SPAN_TEXT});
 }
 
 void mgpu_trace_set(Dataset *set, Trace *t)
@@ -92,9 +98,9 @@ void mgpu_trace_set(Dataset *set, Trace *t)
 typedef struct Writer {
     const Trace *trace;
     FILE *f;
-    const Span ***last;         /* [device][(number - first_number) * most_ops + op]: the last span of the operation */
+    const Span ***last; /* [device][(number - first_number) * most_ops + op]: the last span of the operation */
     int64_t first_number, numbers, most_ops, arrows;
-    double virtual_begin;       /* when the shown part of virtual GPUs begins, by their clock */
+    double virtual_begin; /* when the shown part of virtual GPUs begins, by their clock */
 } Writer;
 
 static bool has_own_clock(const Trace *t, const TraceTrack *track)
@@ -147,7 +153,8 @@ TracedTransfers mgpu_traced_transfers(const Trace *t)
             continue;
         devices++;
         for (int k = 0; k < t->track_count; k++)
-            if (t->tracks[k].device == comp->device && (t->tracks[k].track == mgpu_trace_lane_track(MGPU_COMM) || t->tracks[k].track == mgpu_trace_lane_track(MGPU_SYNC)))
+            if (t->tracks[k].device == comp->device && (t->tracks[k].track == mgpu_trace_lane_track(MGPU_COMM) ||
+                                                        t->tracks[k].track == mgpu_trace_lane_track(MGPU_SYNC)))
                 add_transfers(t, &t->tracks[k], comp, &sum);
     }
     double each = devices && t->steps ? 1 / ((double)devices * (double)t->steps) : 0;
@@ -165,7 +172,8 @@ static void name_of_op(const mgpu_phase *phase, const mgpu_op *op, char *name, s
     if (op->verb == MGPU_CALL)
         snprintf(name, capacity, "%s", op->id);
     else if (op->verb == MGPU_TRANSFER)
-        snprintf(name, capacity, "%s %s", mgpu_transfer_row(phase->collectives[op->target].participants.transfer)->kind, phase->collectives[op->target].name);
+        snprintf(name, capacity, "%s %s", mgpu_transfer_row(phase->collectives[op->target].participants.transfer)->kind,
+                 phase->collectives[op->target].name);
     else
         snprintf(name, capacity, "%s", VERB[op->verb]);
 }
@@ -195,27 +203,27 @@ static void write_op(const Writer *w, const TraceTrack *track, const Span *s)
     const mgpu_device_phase *p = &phase->devices[track->device];
     const mgpu_op *op = &p->ops[s->op];
     char name[400], kernel[64] = "", *id = mgpu_format("d%d.%s", track->device, op->id);
-    int length = s->kind == SPAN_OP ? 0 : snprintf(name, sizeof name, "wait for %s", s->kind == SPAN_BARRIER ? "other devices: " : "");
+    int length =
+        s->kind == SPAN_OP ? 0 : snprintf(name, sizeof name, "wait for %s", s->kind == SPAN_BARRIER ? "other devices: " : "");
     name_of_op(phase, op, name + length, sizeof name - (size_t)length);
     bool does = s->kind == SPAN_OP;
     if (does && op->verb == MGPU_CALL)
         name_of_kernel(w->trace->program, op->target, kernel, sizeof kernel);
-    mgpu_trace_slice(
-        w->f, &(TraceSlice){.device = track->device,
-                            .track = track->track,
-                            .name = name,
-                            .category = does ? LANE[op->lane] : "wait",
-                            .begin_us = us_of(w, track, s->begin),
-                            .end_us = us_of(w, track, s->end),
-                            .op = id,
-                            .phase = phase->name,
-                            .kernel = kernel,
-                            .layer = op->layer,
-                            .role = does ? op->role : NULL,
-                            .line = op->line,
-                            .step = s->step,
-                            .bytes = does ? bytes_of(op) : 0,
-                            .flops = does ? op->flops : 0});
+    mgpu_trace_slice(w->f, &(TraceSlice){.device = track->device,
+                                         .track = track->track,
+                                         .name = name,
+                                         .category = does ? LANE[op->lane] : "wait",
+                                         .begin_us = us_of(w, track, s->begin),
+                                         .end_us = us_of(w, track, s->end),
+                                         .op = id,
+                                         .phase = phase->name,
+                                         .kernel = kernel,
+                                         .layer = op->layer,
+                                         .role = does ? op->role : NULL,
+                                         .line = op->line,
+                                         .step = s->step,
+                                         .bytes = does ? bytes_of(op) : 0,
+                                         .flops = does ? op->flops : 0});
     free(id);
 }
 
@@ -224,8 +232,13 @@ static void write_text(const Writer *w, const TraceTrack *track, const Span *s)
     char name[64];
     bool step = track->device == TRACE_PROGRAM && track->track == TRACK_STEPS;
     snprintf(name, sizeof name, "step %lld", (long long)s->step);
-    mgpu_trace_slice(w->f, &(TraceSlice){.device = track->device, .track = track->track, .name = step ? name : s->text, .category = step ? "step" : "loop",
-                                         .begin_us = us_of(w, track, s->begin), .end_us = us_of(w, track, s->end), .step = s->step});
+    mgpu_trace_slice(w->f, &(TraceSlice){.device = track->device,
+                                         .track = track->track,
+                                         .name = step ? name : s->text,
+                                         .category = step ? "step" : "loop",
+                                         .begin_us = us_of(w, track, s->begin),
+                                         .end_us = us_of(w, track, s->end),
+                                         .step = s->step});
 }
 
 static const Span **last_of(const Writer *w, int device, int64_t number, int op)
@@ -256,7 +269,8 @@ static void find_numbers(Writer *w)
     for (int i = 0; i < t->track_count; i++)
         for (int64_t at = 0; at < mgpu_spans_count(t->tracks[i].log);) {
             const Span *s = mgpu_spans_next(t->tracks[i].log, &at);
-            bool first = has_own_clock(t, &t->tracks[i]) && is_shown(t, &t->tracks[i], s) && (w->virtual_begin <= 0 || s->begin < w->virtual_begin);
+            bool first = has_own_clock(t, &t->tracks[i]) && is_shown(t, &t->tracks[i], s) &&
+                         (w->virtual_begin <= 0 || s->begin < w->virtual_begin);
             w->virtual_begin = first ? s->begin : w->virtual_begin;
             const Span **last = s->kind == SPAN_OP ? last_of(w, t->tracks[i].device, s->number, s->op) : NULL;
             if (last && (!*last || (*last)->end < s->end))
@@ -281,10 +295,11 @@ static void write_arrows(Writer *w, const TraceTrack *track, const Span *s)
         const Span **before = last_of(w, track->device, s->number - op->waits[i].back, op->waits[i].op);
         const mgpu_op *other = &p->ops[op->waits[i].op];
         const TraceTrack from_track = {track->device, mgpu_trace_lane_track(other->lane), NULL};
-        if (!before || !*before || (*before)->phase != s->phase || other->lane == op->lane || !is_shown(w->trace, &from_track, *before) ||
-            has_own_clock(w->trace, &from_track) != has_own_clock(w->trace, track))
+        if (!before || !*before || (*before)->phase != s->phase || other->lane == op->lane ||
+            !is_shown(w->trace, &from_track, *before) || has_own_clock(w->trace, &from_track) != has_own_clock(w->trace, track))
             continue;
-        TracePoint from = {track->device, from_track.track, inside(w, &from_track, (*before)->begin, (*before)->end, (*before)->end)};
+        TracePoint from = {track->device, from_track.track,
+                           inside(w, &from_track, (*before)->begin, (*before)->end, (*before)->end)};
         TracePoint to = {track->device, track->track, inside(w, track, s->begin, s->end, s->begin)};
         mgpu_trace_arrow(w->f, ++w->arrows, &from, &to);
     }
@@ -327,9 +342,15 @@ char *mgpu_trace_write(const Trace *t, const char *path)
     Writer w = {.trace = t, .f = file.f};
     const mgpu_prediction *x = &t->plan->predicted;
     find_numbers(&w);
-    mgpu_trace_begin(w.f, &(TraceHead){.made = "measured", .model = t->program->name, .file = t->program->model_file, .kind = t->plan->kind,
-                                       .machine = x->step_us > 0 ? x->machine : NULL, .devices = t->plan->devices, .batch = t->program->batch,
-                                       .plan = t->program->policy, .plan_label = t->program->policy_label,
+    mgpu_trace_begin(w.f, &(TraceHead){.made = "measured",
+                                       .model = t->program->name,
+                                       .file = t->program->model_file,
+                                       .kind = t->plan->kind,
+                                       .machine = x->step_us > 0 ? x->machine : NULL,
+                                       .devices = t->plan->devices,
+                                       .batch = t->program->batch,
+                                       .plan = t->program->policy,
+                                       .plan_label = t->program->policy_label,
                                        .step_us = 1e6 * (t->end - t->begin) / (double)t->steps});
     for (int i = 0; i < t->track_count; i++)
         write_track(&w, &t->tracks[i]);

@@ -45,10 +45,7 @@ typedef struct Comparison {
 } Comparison;
 
 /* ---- rows */
-static const mgpu_call *row_at(const Comparison *c, int row)
-{
-    return &c->program->outline[row];
-}
+static const mgpu_call *row_at(const Comparison *c, int row) { return &c->program->outline[row]; }
 
 /* ---- facts */
 void mgpu_add_fact(Computed *out, const char *name, const char *text, double number)

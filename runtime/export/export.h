@@ -16,9 +16,9 @@ typedef struct ExportFact {
 typedef struct Export {
     const mgpu_program *program;
     const RunOptions *options;
-    const char *path;   /* the file or folder to write */
-    Snapshot *snapshot; /* the weights that `predict` would use */
-    TensorView weights; /* the model's weights and the variables to read for them: an average replaces its variable */
+    const char *path;       /* the file or folder to write */
+    Snapshot *snapshot;     /* the weights that `predict` would use */
+    TensorView weights;     /* the model's weights and the variables to read for them: an average replaces its variable */
     Categories *categories; /* the words of classes */
     ExportFact *facts;
     int fact_count; /* facts that users of the model need and the graph does not contain */
@@ -41,9 +41,8 @@ struct mgpu_family_exports {                                         /* member o
 /* Weight i of the view, with its declared axes. */
 const mgpu_tensor *mgpu_exported_tensor(const Export *, int i);
 void mgpu_read_exported(const Export *, int i, mgpu_range elements, void *to);
-int mgpu_exported_place(const Export *, int variable); /* index in the view */
-ExportedText mgpu_exported_text(const Export *,
-                                const char *kind); /* exits if there is none; the caller frees the text */
+int mgpu_exported_place(const Export *, int variable);             /* index in the view */
+ExportedText mgpu_exported_text(const Export *, const char *kind); /* exits if there is none; the caller frees the text */
 void mgpu_say_facts(const Export *);
 /* A file that is written atomically; failures end the program. `what` describes it. */
 WholeFile mgpu_begin_export(const char *path);

@@ -34,7 +34,7 @@ char *mgpu_in_block(const char *word, const char *each, Block);
 
 /* ---- names.c: the model's weights with the names and shapes of others */
 typedef struct Piece {
-    int weight;             /* index in the view */
+    int weight; /* index in the view */
     /* rows [from, from + rows) of the weight are exported rows from `at` on, in the model's order of axes */
     int64_t from, rows, at;
 } Piece;

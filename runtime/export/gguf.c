@@ -134,8 +134,11 @@ static void write_tokenizer(GgufMetadata *n, const Published *p, const char *fol
     }
     Vocabulary *v = mgpu_read_vocabulary(folder, "");
     if (v->model != BYTE_BPE || v->normalizer_count || v->cut_count != 1 || v->cuts->kind != STEP_PATTERN)
-        mgpu_fail(MGPU_BAD_INPUT, "export gguf: the tokenizer of %s is not byte-level BPE without a normalizer, which this export writes; export hf copies "
-                  "any, for llama.cpp's own convert_hf_to_gguf.py", folder);
+        mgpu_fail(
+            MGPU_BAD_INPUT,
+            "export gguf: the tokenizer of %s is not byte-level BPE without a normalizer, which this export writes; export hf copies "
+            "any, for llama.cpp's own convert_hf_to_gguf.py",
+            folder);
     WordPattern pattern = v->cuts->pattern;
     if (v->whole_words != (pattern == WORDS_LLAMA3)) /* llama.cpp derives it from the pattern */
         mgpu_fail(MGPU_BAD_INPUT,
@@ -161,10 +164,7 @@ static void write_tokenizer(GgufMetadata *n, const Published *p, const char *fol
 }
 
 /* ---- tensors */
-static uint8_t stored_type(const mgpu_tensor *t)
-{
-    return t->rank > 1 && mgpu_dtype_bytes(t->dtype) == 2 ? t->dtype : MGPU_F32;
-}
+static uint8_t stored_type(const mgpu_tensor *t) { return t->rank > 1 && mgpu_dtype_bytes(t->dtype) == 2 ? t->dtype : MGPU_F32; }
 
 /* Returns general.file_type: llama.cpp's number for the type of most elements. */
 static int64_t file_type(const Names *n)
@@ -177,14 +177,8 @@ static int64_t file_type(const Names *n)
     return 0;
 }
 
-static int64_t stored_bytes(const mgpu_tensor *t)
-{
-    return mgpu_elements(t) * mgpu_dtype_bytes(stored_type(t));
-}
-static int64_t aligned(int64_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
+static int64_t stored_bytes(const mgpu_tensor *t) { return mgpu_elements(t) * mgpu_dtype_bytes(stored_type(t)); }
+static int64_t aligned(int64_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 static void describe_tensors(FILE *f, const Names *n)
 {

@@ -207,18 +207,10 @@ static void write_json(FILE *f, const Json *v)
 {
     char close = v->kind == JSON_LIST ? ']' : '}';
     switch (v->kind) {
-    case JSON_NULL:
-        fputs("null", f);
-        break;
-    case JSON_FALSE:
-        fputs("false", f);
-        break;
-    case JSON_TRUE:
-        fputs("true", f);
-        break;
-    case JSON_TEXT:
-        mgpu_json_write_text(f, v->text);
-        break;
+    case JSON_NULL: fputs("null", f); break;
+    case JSON_FALSE: fputs("false", f); break;
+    case JSON_TRUE: fputs("true", f); break;
+    case JSON_TEXT: mgpu_json_write_text(f, v->text); break;
     case JSON_NUMBER: {
         char *text = number_text(v->number, false);
         fputs(text, f);

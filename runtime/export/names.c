@@ -103,10 +103,8 @@ static bool undo(const RuleUse *w, const TensorSource *s, SavedTensor *t, const 
             add_name(n, whole, t, piece, count);
         return whole != NULL;
     }
-    case SOURCE_TRANSPOSE:
-        return undo(w, s->first, transposed_back(&n->owner, s, t), piece, count);
-    case SOURCE_RESHAPE:
-        return undo(w, s->first, with_rank(&n->owner, t, s->count), piece, count);
+    case SOURCE_TRANSPOSE: return undo(w, s->first, transposed_back(&n->owner, s, t), piece, count);
+    case SOURCE_RESHAPE: return undo(w, s->first, with_rank(&n->owner, t, s->count), piece, count);
     case SOURCE_UNPAIR: {
         int64_t heads = w->naming->heads ? w->naming->heads(w->naming->context, s->name) : 0;
         return heads && undo(w, s->first, mgpu_paired(&n->owner, t, heads), piece, count);
@@ -117,12 +115,9 @@ static bool undo(const RuleUse *w, const TensorSource *s, SavedTensor *t, const 
         return whole && undo(w, s->first, mgpu_channels_last(&n->owner, t, columns / channels), piece, count);
     }
     case SOURCE_SUM: /* the summands are unknown */
-    case SOURCE_GRU: /* of Keras, whose files are not written */
-        return false;
-    case SOURCE_SPLIT:
-        return undo(w, s->first, t, piece, count);
-    case SOURCE_CONCAT:
-        break;
+    case SOURCE_GRU: /* of Keras, whose files are not written */ return false;
+    case SOURCE_SPLIT: return undo(w, s->first, t, piece, count);
+    case SOURCE_CONCAT: break;
     }
     for (const TensorSource *k = s->first; k; k = k->next)
         parts++;

@@ -61,8 +61,5 @@ static inline int64_t features(const RowView *v, bool all)
     return v->rank > 1 && v->extent[0] ? elements(v) / v->extent[0] : elements(v);
 }
 
-static inline bool is(const mgpu_call *row, const char *name)
-{
-    return strcmp(row->name, name) == 0;
-}
+static inline bool is(const mgpu_call *row, const char *name) { return strcmp(row->name, name) == 0; }
 #endif

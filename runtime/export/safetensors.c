@@ -7,10 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
-const mgpu_tensor *mgpu_exported_tensor(const Export *e, int i)
-{
-    return &e->program->variables[e->weights.variable[i]].tensor;
-}
+const mgpu_tensor *mgpu_exported_tensor(const Export *e, int i) { return &e->program->variables[e->weights.variable[i]].tensor; }
 
 void mgpu_read_exported(const Export *e, int i, mgpu_range elements, void *to)
 {

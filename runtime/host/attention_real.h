@@ -9,10 +9,10 @@ typedef struct MGPU_NAME(attend) { /* a head of a sample */
     MGPU_REAL *work;
     const void *q, *k, *v, *g;
     void *y, *dq, *dk, *dv;
-    MGPU_REAL *sums; /* [head, row, 2] */
+    MGPU_REAL *sums;                                                    /* [head, row, 2] */
     int64_t at_q, at_k, at_v, at_g, at_y, at_sums, at_dq, at_dk, at_dv; /* offsets of the head's first elements in them */
-    int64_t begin, rows;          /* queries of the block */
-    int64_t low, high;            /* keys that it sees, from a whole vector on */
+    int64_t begin, rows;                                                /* queries of the block */
+    int64_t low, high;                                                  /* keys that it sees, from a whole vector on */
     /* offsets of rows of A and of C, and along K */
     int64_t own[MGPU_ATTENTION_ROWS + MGPU_ROWS_1], up[MGPU_ATTENTION_ROWS + MGPU_ROWS_1], one[MGPU_BLOCK_DEPTH];
 } MGPU_NAME(attend);
@@ -28,8 +28,9 @@ MGPU_INLINE VECTOR MGPU_NAME(choose)(MGPU_NAME(whole) which, VECTOR yes, VECTOR 
 MGPU_INLINE VECTOR MGPU_NAME(exp_below)(VECTOR x)
 {
     typedef MGPU_NAME(whole) WHOLE;
-    static const double inverse[] = {1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
-                                     1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
+    static const double inverse[] = {
+        1.0,        1.0,         1.0 / 2,      1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,
+        1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
     const bool narrow = sizeof(MGPU_REAL) == 4;
     const MGPU_REAL least = narrow ? (MGPU_REAL)-70.0 : (MGPU_REAL)-650.0; /* negligible next to 1, and no slow denormals */
     const MGPU_REAL magic = narrow ? (MGPU_REAL)12582912.0 : (MGPU_REAL)6755399441055744.0; /* adding it rounds to an integer */
@@ -38,8 +39,7 @@ MGPU_INLINE VECTOR MGPU_NAME(exp_below)(VECTOR x)
     x = MGPU_NAME(choose)(x < least, SPLAT(least), x);
     VECTOR whole = x * (MGPU_REAL)1.4426950408889634 + magic, k = whole - magic;
     VECTOR r = (x - k * high) - k * low, p = SPLAT((MGPU_REAL)inverse[narrow ? 7 : 13]);
-    _Pragma("GCC unroll 14") for (int i = (narrow ? 7 : 13) - 1; i >= 0; i--)
-        p = p * r + (MGPU_REAL)inverse[i];
+    _Pragma("GCC unroll 14") for (int i = (narrow ? 7 : 13) - 1; i >= 0; i--) p = p * r + (MGPU_REAL)inverse[i];
     VECTOR y = (VECTOR)((WHOLE)p + ((WHOLE)whole << (narrow ? 23 : 52)));
     return MGPU_NAME(choose)(x == x, y, x);
 }
@@ -90,7 +90,8 @@ MGPU_INLINE void MGPU_NAME(fill_edges)(MGPU_REAL *row, int64_t begin, int64_t lo
     if (begin < low)
         STORE(row + begin) = MGPU_NAME(choose)(MGPU_NAME(within)(begin, low, high), LOAD(row + begin), SPLAT(value));
     if (high < end)
-        STORE(row + end - LANES) = MGPU_NAME(choose)(MGPU_NAME(within)(end - LANES, low, high), LOAD(row + end - LANES), SPLAT(value));
+        STORE(row + end - LANES) =
+            MGPU_NAME(choose)(MGPU_NAME(within)(end - LANES, low, high), LOAD(row + end - LANES), SPLAT(value));
 }
 
 /* Clears row[0 .. to), whole vectors, except [begin, end). */
@@ -142,7 +143,8 @@ MGPU_NOINLINE void MGPU_NAME(softmax_row)(MGPU_REAL *row, MGPU_REAL scale, int64
 }
 
 /* Recomputes the same row from its sums: no score is above the largest one, which is among them bit by bit. */
-MGPU_NOINLINE void MGPU_NAME(shares_row)(MGPU_REAL *row, MGPU_REAL scale, const MGPU_REAL *sums, int64_t low, int64_t high, int64_t to)
+MGPU_NOINLINE void MGPU_NAME(shares_row)(MGPU_REAL *row, MGPU_REAL scale, const MGPU_REAL *sums, int64_t low, int64_t high,
+                                         int64_t to)
 {
     int64_t begin = low / LANES * LANES, end = mgpu_round_up(high, LANES);
     MGPU_REAL factor, sign = MGPU_NAME(mask_row)(row, scale, begin, low, high, end, &factor);
@@ -183,26 +185,25 @@ MGPU_INLINE void MGPU_NAME(attend_tiles)(int64_t m, int64_t vectors, int64_t col
         MGPU_NAME(tile) *const *tile = &MGPU_NAME(tiles)[vectors - 1][rows - 1];
         while (*tile == NULL)
             tile++;
-        (*tile)(depth, a, row + i, along_k, b, LANES, next, c, row_c + i, rows, columns, add,
-                &(mgpu_prefetch){.each = 0});
+        (*tile)(depth, a, row + i, along_k, b, LANES, next, c, row_c + i, rows, columns, add, &(mgpu_prefetch){.each = 0});
     }
 }
 
 /* The first key that query i sees, and one after the last, not below the first, of the block's keys. */
-MGPU_INLINE int64_t MGPU_NAME(first_seen)(const MGPU_NAME(attend) *w, int64_t i)
+MGPU_INLINE int64_t MGPU_NAME(first_seen)(const MGPU_NAME(attend) * w, int64_t i)
 {
     const mgpu_attention *t = w->table;
     return t->window > 0 ? mgpu_most(0, i + t->keys - t->queries - t->window + 1) : 0;
 }
 
-MGPU_INLINE int64_t MGPU_NAME(end_seen)(const MGPU_NAME(attend) *w, int64_t i)
+MGPU_INLINE int64_t MGPU_NAME(end_seen)(const MGPU_NAME(attend) * w, int64_t i)
 {
     const mgpu_attention *t = w->table;
     return t->causal ? mgpu_most(0, mgpu_least(t->keys, i + t->keys - t->queries + 1)) : t->keys;
 }
 
 /* C [rows, keys low .. high) = A [rows, k] times keys or values packed along vectors. */
-MGPU_NOINLINE void MGPU_NAME(attend_scores)(const MGPU_NAME(attend) *w, const MGPU_REAL *a, const int64_t *row,
+MGPU_NOINLINE void MGPU_NAME(attend_scores)(const MGPU_NAME(attend) * w, const MGPU_REAL *a, const int64_t *row,
                                             const MGPU_REAL *packed, int64_t depth, MGPU_REAL *c)
 {
     const mgpu_attention *t = w->table;
@@ -216,21 +217,23 @@ MGPU_NOINLINE void MGPU_NAME(attend_scores)(const MGPU_NAME(attend) *w, const MG
             first = mgpu_least(w->rows, mgpu_most(0, key - (t->keys - t->queries) - w->begin));
         for (int64_t done = 0, block; done < depth; done += block) {
             block = mgpu_least(depth - done, MGPU_BLOCK_DEPTH);
-            MGPU_NAME(attend_tiles)(w->rows - first, some, LANES, block, a + done, row + first, w->one,
-                                    packed + key / LANES * next + done * LANES, next, c + v * LANES, row_c + first, done > 0);
+            MGPU_NAME(attend_tiles)
+            (w->rows - first, some, LANES, block, a + done, row + first, w->one, packed + key / LANES * next + done * LANES, next,
+             c + v * LANES, row_c + first, done > 0);
         }
     }
 }
 
 /* C [rows, columns] = P [rows, keys] times keys or values packed by their elements; pitch: of C. */
-MGPU_NOINLINE void MGPU_NAME(attend_values)(const MGPU_NAME(attend) *w, const MGPU_REAL *p, const MGPU_REAL *packed,
+MGPU_NOINLINE void MGPU_NAME(attend_values)(const MGPU_NAME(attend) * w, const MGPU_REAL *p, const MGPU_REAL *packed,
                                             int64_t columns, MGPU_REAL *c, int64_t pitch)
 {
     int64_t next = w->table->keys * LANES, vectors = mgpu_quotient_up(columns, LANES), rows, some;
     int64_t row[MGPU_ROWS_1 + MGPU_ROWS_2], row_c[MGPU_ROWS_1], tiles = mgpu_quotient_up(w->rows, MGPU_ROWS_2);
     for (int64_t i = 0; i < w->rows; i += rows, tiles--) {
         rows = mgpu_quotient_up(w->rows - i, tiles);
-        int64_t low = MGPU_NAME(first_seen)(w, w->begin + i) / LANES * LANES, high = MGPU_NAME(end_seen)(w, w->begin + i + rows - 1);
+        int64_t low = MGPU_NAME(first_seen)(w, w->begin + i) / LANES * LANES,
+                high = MGPU_NAME(end_seen)(w, w->begin + i + rows - 1);
         for (int64_t r = 0; r < MGPU_ROWS_1 + MGPU_ROWS_2; r++)
             row[r] = mgpu_least(r, rows - 1) * w->room.pitch;
         for (int64_t r = 0; r < rows; r++)
@@ -241,16 +244,16 @@ MGPU_NOINLINE void MGPU_NAME(attend_values)(const MGPU_NAME(attend) *w, const MG
             some = MGPU_NAME(tile_vectors)(vectors - v, rows);
             for (int64_t key = low, block; key < high; key += block) {
                 block = mgpu_least(high - key, MGPU_BLOCK_DEPTH);
-                MGPU_NAME(attend_tiles)(rows, some, mgpu_least(LANES, columns - (v + some - 1) * LANES), block,
-                                        p + i * w->room.pitch + (key - w->low), row, w->one,
-                                        packed + v * next + key * LANES, next, c + i * pitch + v * LANES, row_c, key > low);
+                MGPU_NAME(attend_tiles)
+                (rows, some, mgpu_least(LANES, columns - (v + some - 1) * LANES), block, p + i * w->room.pitch + (key - w->low),
+                 row, w->one, packed + v * next + key * LANES, next, c + i * pitch + v * LANES, row_c, key > low);
             }
         }
     }
 }
 
 /* C [keys, columns] += P' [keys, rows] times the block's packed queries. */
-MGPU_NOINLINE void MGPU_NAME(attend_keys)(const MGPU_NAME(attend) *w, const MGPU_REAL *p, const MGPU_REAL *packed,
+MGPU_NOINLINE void MGPU_NAME(attend_keys)(const MGPU_NAME(attend) * w, const MGPU_REAL *p, const MGPU_REAL *packed,
                                           int64_t columns, MGPU_REAL *c, int64_t pitch)
 {
     const mgpu_attention *t = w->table;
@@ -266,9 +269,9 @@ MGPU_NOINLINE void MGPU_NAME(attend_keys)(const MGPU_NAME(attend) *w, const MGPU
         int64_t first = t->causal ? mgpu_least(w->rows, mgpu_most(0, key - (t->keys - t->queries) - w->begin)) : 0;
         for (int64_t v = 0; v < vectors && first < w->rows; v += some) {
             some = MGPU_NAME(tile_vectors)(vectors - v, keys);
-            MGPU_NAME(attend_tiles)(keys, some, mgpu_least(LANES, columns - (v + some - 1) * LANES), w->rows - first,
-                                    p + (key - w->low), w->up, along_k + first, packed + v * next + first * LANES, next,
-                                    c + key * pitch + v * LANES, row_c, true);
+            MGPU_NAME(attend_tiles)
+            (keys, some, mgpu_least(LANES, columns - (v + some - 1) * LANES), w->rows - first, p + (key - w->low), w->up,
+             along_k + first, packed + v * next + first * LANES, next, c + key * pitch + v * LANES, row_c, true);
         }
     }
 }
@@ -285,7 +288,7 @@ MGPU_INLINE void MGPU_NAME(attend_pack)(MGPU_REAL *to, const void *from, int64_t
 }
 
 /* Returns the rows of A for a block of queries, in place or widened, and sets w->own. */
-MGPU_INLINE const MGPU_REAL *MGPU_NAME(attend_rows)(MGPU_NAME(attend) *w, const void *from, int64_t first,
+MGPU_INLINE const MGPU_REAL *MGPU_NAME(attend_rows)(MGPU_NAME(attend) * w, const void *from, int64_t first,
                                                     const mgpu_attention_operand *o, int64_t columns, MGPU_REAL *copy)
 {
     first += w->begin * o->row;
@@ -303,14 +306,14 @@ MGPU_INLINE void MGPU_NAME(attend_put)(void *to, int64_t first, const mgpu_atten
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < columns; c += LANES)
-            MGPU_NAME(put_part)(to, first + (begin + i) * o->row + c, o->half, mgpu_least(LANES, columns - c),
-                                LOAD(from + i * pitch + c));
+            MGPU_NAME(put_part)
+    (to, first + (begin + i) * o->row + c, o->half, mgpu_least(LANES, columns - c), LOAD(from + i * pitch + c));
 }
 
 /* ---- a block of queries of a head: p; then y, or dq and the block's part of dk and dv */
 
 /* Computes p: forward from scores, and its sums; backward from the sums. */
-MGPU_INLINE void MGPU_NAME(attend_shares)(MGPU_NAME(attend) *w, MGPU_REAL *p, int64_t to)
+MGPU_INLINE void MGPU_NAME(attend_shares)(MGPU_NAME(attend) * w, MGPU_REAL *p, int64_t to)
 {
     const mgpu_attention *t = w->table;
     const MGPU_REAL *q = MGPU_NAME(attend_rows)(w, w->q, w->at_q, &t->q, t->d, w->work + w->room.q_copy);
@@ -326,7 +329,7 @@ MGPU_INLINE void MGPU_NAME(attend_shares)(MGPU_NAME(attend) *w, MGPU_REAL *p, in
     }
 }
 
-MGPU_NOINLINE void MGPU_NAME(attend_block)(MGPU_NAME(attend) *w)
+MGPU_NOINLINE void MGPU_NAME(attend_block)(MGPU_NAME(attend) * w)
 {
     const mgpu_attention *t = w->table;
     const mgpu_attention_room *room = &w->room;
@@ -351,8 +354,9 @@ MGPU_NOINLINE void MGPU_NAME(attend_block)(MGPU_NAME(attend) *w)
     const MGPU_REAL *g = MGPU_NAME(attend_rows)(w, w->g, w->at_g, &t->g, t->e, work + room->g_copy);
     MGPU_NAME(attend_scores)(w, g, w->own, work + room->v_t, t->e, dp);
     for (int64_t i = 0; i < w->rows; i++)
-        MGPU_NAME(softmax_slope)(p + i * room->pitch, dp + i * room->pitch, (MGPU_REAL)t->scale,
-                                 MGPU_NAME(first_seen)(w, w->begin + i) - w->low, MGPU_NAME(end_seen)(w, w->begin + i) - w->low, to);
+        MGPU_NAME(softmax_slope)
+    (p + i * room->pitch, dp + i * room->pitch, (MGPU_REAL)t->scale, MGPU_NAME(first_seen)(w, w->begin + i) - w->low,
+     MGPU_NAME(end_seen)(w, w->begin + i) - w->low, to);
     if (t->dq.argument >= 0) {
         MGPU_NAME(attend_values)(w, dp, work + room->k_n, t->d, result, d);
         MGPU_NAME(attend_put)(w->dq, w->at_dq, &t->dq, w->begin, w->rows, t->d, result, d);
@@ -364,7 +368,7 @@ MGPU_NOINLINE void MGPU_NAME(attend_block)(MGPU_NAME(attend) *w)
 }
 
 /* Processes all heads of q that share one of k and v. */
-MGPU_NOINLINE void MGPU_NAME(attend_group)(MGPU_NAME(attend) *w, void *const *argument, int64_t sample, int64_t group)
+MGPU_NOINLINE void MGPU_NAME(attend_group)(MGPU_NAME(attend) * w, void *const *argument, int64_t sample, int64_t group)
 {
     const mgpu_attention *t = w->table;
     const mgpu_attention_room *room = &w->room;

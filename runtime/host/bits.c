@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+/* clang-format off */
 #define SEGMENT_CODE(type, word)                                                                                       \
     typedef struct Code_##type { word value[2]; uint32_t bits[MGPU_SEGMENT_WORDS]; } Code_##type;                      \
                                                                                                                        \
@@ -32,6 +33,7 @@
             }                                                                                                          \
         }                                                                                                              \
     }
+/* clang-format on */
 
 SEGMENT_CODE(float, uint32_t)
 SEGMENT_CODE(double, uint64_t)
@@ -43,7 +45,8 @@ bool mgpu_encode(void *codes, const void *values, int64_t count, uint8_t dtype)
     bool two = true;
     for (int64_t k = 0, at = 0; at < count; k++, at += MGPU_SEGMENT)
         two = (dtype == MGPU_F64 ? encode_double((Code_double *)codes + k, (const uint64_t *)values + at, length(count, at))
-                                 : encode_float((Code_float *)codes + k, (const uint32_t *)values + at, length(count, at))) && two;
+                                 : encode_float((Code_float *)codes + k, (const uint32_t *)values + at, length(count, at))) &&
+              two;
     return two;
 }
 

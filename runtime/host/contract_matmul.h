@@ -37,10 +37,10 @@ MGPU_INLINE int64_t mgpu_round_up(int64_t a, int64_t b) { return mgpu_quotient_u
 
 /* ---- the axes of a list, for one operand */
 typedef struct mgpu_index {
-    int axes;             /* without extents 1 and 0; nested axes are merged */
+    int axes; /* without extents 1 and 0; nested axes are merged */
     int64_t count;
     int64_t extent[MGPU_AXES], stride[MGPU_AXES], step[MGPU_AXES];
-    int window[MGPU_AXES];/* from 0; -1: none */
+    int window[MGPU_AXES]; /* from 0; -1: none */
 } mgpu_index;
 
 MGPU_NOINLINE void mgpu_index_add(mgpu_index *list, int64_t extent, int64_t stride, int window, int64_t step)
@@ -60,7 +60,9 @@ MGPU_NOINLINE void mgpu_index_add(mgpu_index *list, int64_t extent, int64_t stri
     list->step[list->axes++] = step;
 }
 
-typedef struct mgpu_walk { int64_t at[MGPU_AXES], offset; } mgpu_walk; /* indices in such a list, and its offset */
+typedef struct mgpu_walk {
+    int64_t at[MGPU_AXES], offset;
+} mgpu_walk; /* indices in such a list, and its offset */
 
 MGPU_NOINLINE void mgpu_walk_start(mgpu_walk *walk, const mgpu_index *list, int64_t place)
 {
@@ -132,7 +134,9 @@ MGPU_NOINLINE void mgpu_packed_order(mgpu_index *list, mgpu_index *packed, int64
 }
 
 /* ---- a box of a list: a range of one axis, single indices of outer axes, all of inner axes */
-typedef struct mgpu_box { int64_t count, begin[MGPU_AXES], extent[MGPU_AXES]; } mgpu_box;
+typedef struct mgpu_box {
+    int64_t count, begin[MGPU_AXES], extent[MGPU_AXES];
+} mgpu_box;
 
 /* Sets the largest box that begins at `begin`, ends by `end` and has at most `most` elements; its axis is divided evenly. */
 MGPU_NOINLINE void mgpu_box_at(mgpu_box *box, const mgpu_index *list, int64_t begin, int64_t end, int64_t most)
@@ -160,9 +164,9 @@ MGPU_NOINLINE void mgpu_box_at(mgpu_box *box, const mgpu_index *list, int64_t be
 enum { MGPU_LINE = 64 };
 typedef struct mgpu_prefetch {
     const char *at;
-    int64_t each;         /* lines at a time */
-    int64_t run, left;    /* lines of a run; remaining ones of the current run */
-    int64_t skip;         /* bytes from the end of a run to the next one */
+    int64_t each;      /* lines at a time */
+    int64_t run, left; /* lines of a run; remaining ones of the current run */
+    int64_t skip;      /* bytes from the end of a run to the next one */
 } mgpu_prefetch;
 
 /* Prefetches `runs` runs of `bytes` from `at` on, `apart` bytes from each other, in `times` calls. */
@@ -183,28 +187,30 @@ MGPU_INLINE void mgpu_fetch(mgpu_prefetch *ahead)
     }
 }
 
-typedef struct mgpu_matmul_range { int64_t begin, end; } mgpu_matmul_range;
+typedef struct mgpu_matmul_range {
+    int64_t begin, end;
+} mgpu_matmul_range;
 
 /* With few columns, most of a vector is empty. Then `places` neighbouring places of a window are unrolled into N, and its taps
  * become positions, as many as all of these places use: place j has tap position - j, if there is one. y[places q + j, n] = sum_p
  * x[places q + p] w[p - j, n] B has zeros: in_b dw[t, n] = sum_j sum_q x[places q + j + t] dy[places q + j, n] C is folded: row
  * p, column (j, n) adds to tap p - j */
 typedef struct mgpu_unroll {
-    int64_t places;       /* 1: not unrolled */
+    int64_t places; /* 1: not unrolled */
     bool in_b;
     int64_t taps, positions;
-    int64_t inner;        /* elements of K (in_b) or M per position */
-    int64_t columns;      /* of N per place */
+    int64_t inner;   /* elements of K (in_b) or M per position */
+    int64_t columns; /* of N per place */
 } mgpu_unroll;
 
 /* ---- one matmul: a contraction with a fixed number of samples and one phase of every window */
 typedef struct mgpu_matmul {
     mgpu_index batch_a, batch_b, batch_c, am, ak, bk, bn, cm, cn;
-    int windows;              /* over A */
+    int windows; /* over A */
     mgpu_window window[MGPU_WINDOWS];
-    int64_t a, b, c;          /* offsets of the first elements */
+    int64_t a, b, c; /* offsets of the first elements */
     mgpu_unroll unroll;
-    bool beside;              /* N is an axis of the batch, which A has, too, with contiguous elements */
+    bool beside;                   /* N is an axis of the batch, which A has, too, with contiguous elements */
     mgpu_matmul_range batch, m, n; /* the share of this call */
 } mgpu_matmul;
 
@@ -220,8 +226,8 @@ MGPU_INLINE int64_t mgpu_common_divisor(int64_t a, int64_t b)
 
 /* Selects a phase: results at places phase + phases q use only taps first + every t of K, as the others meet zeros. The window's
  * two axes, `place` of the result and `in_k` of the sum, become those of q and t, and the window loses its input_dilation. */
-MGPU_NOINLINE void mgpu_take_phase(mgpu_matmul *matmul, mgpu_window *window, mgpu_axis *place, mgpu_axis *in_k,
-                                        int64_t phases, int64_t phase)
+MGPU_NOINLINE void mgpu_take_phase(mgpu_matmul *matmul, mgpu_window *window, mgpu_axis *place, mgpu_axis *in_k, int64_t phases,
+                                   int64_t phase)
 {
     int64_t input_dilation = window->input_dilation, every = input_dilation / mgpu_common_divisor(input_dilation, in_k->step),
             first = 0;
@@ -250,7 +256,7 @@ MGPU_NOINLINE void mgpu_take_phase(mgpu_matmul *matmul, mgpu_window *window, mgp
  * of every places-th place; returns the axis of the places between, which becomes part of N. most_rows: of C, if it is to be
  * folded. */
 MGPU_NOINLINE mgpu_axis mgpu_unroll_places(mgpu_matmul *matmul, const mgpu_contraction *table, mgpu_axis *axis, int64_t lanes,
-                                   int64_t most_rows)
+                                           int64_t most_rows)
 {
     mgpu_axis *n = axis + table->batch + table->m, *k = n + table->n, between = {.extent = 1}, *place = NULL, *tap = NULL;
     mgpu_unroll *unroll = &matmul->unroll;
@@ -275,8 +281,7 @@ MGPU_NOINLINE mgpu_axis mgpu_unroll_places(mgpu_matmul *matmul, const mgpu_contr
     if (place == NULL || tap->extent < 2)
         return between;
     for (int64_t some = 2; some * columns <= lanes; some++) /* share of useful work: some / positions */
-        if (place->extent % some == 0 &&
-            some * (tap->extent + unroll->places - 1) > unroll->places * (tap->extent + some - 1))
+        if (place->extent % some == 0 && some * (tap->extent + unroll->places - 1) > unroll->places * (tap->extent + some - 1))
             unroll->places = some;
     int64_t rows = tap->extent + unroll->places - 1;
     for (const mgpu_axis *i = axis + table->batch; i < n; i++)
@@ -305,7 +310,7 @@ MGPU_NOINLINE mgpu_axis mgpu_unroll_places(mgpu_matmul *matmul, const mgpu_contr
  * contraction. If the innermost axis of the batch is contiguous in A and C and has at least half a vector of elements, it becomes
  * N, and N becomes part of the batch. */
 MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction *table, int64_t begin, int64_t end,
-                                      int64_t phase, int64_t lanes)
+                                     int64_t phase, int64_t lanes)
 {
     mgpu_axis axis[4 * MGPU_AXES], *place[MGPU_WINDOWS] = {0}, *in_k[MGPU_WINDOWS] = {0};
     const int sizes[] = {table->batch, table->m, table->n, table->k};
@@ -350,8 +355,10 @@ MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction
         between = mgpu_unroll_places(matmul, table, axis, lanes, table->sums / (2 * MGPU_VECTOR_BYTES));
     const mgpu_axis *next = axis;
     mgpu_index *batch[] = {&matmul->batch_a, &matmul->batch_b, &matmul->batch_c};
-    mgpu_index *lists[4][3] = {{batch[0], batch[1], batch[2]}, {&matmul->am, NULL, &matmul->cm},
-                               {NULL, &matmul->bn, &matmul->cn}, {&matmul->ak, &matmul->bk, NULL}};
+    mgpu_index *lists[4][3] = {{batch[0], batch[1], batch[2]},
+                               {&matmul->am, NULL, &matmul->cm},
+                               {NULL, &matmul->bn, &matmul->cn},
+                               {&matmul->ak, &matmul->bk, NULL}};
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 3; j++)
             if (lists[i][j] != NULL)
@@ -423,14 +430,14 @@ typedef struct mgpu_dim {
 typedef struct mgpu_patch {
     int dims;
     mgpu_dim dim[2 * MGPU_AXES + 1]; /* the outermost first */
-    int64_t from;             /* offset of the first element in A */
-    int64_t elements;         /* of the copy */
-    mgpu_index rows, depth;   /* the two boxes in the copy */
+    int64_t from;                    /* offset of the first element in A */
+    int64_t elements;                /* of the copy */
+    mgpu_index rows, depth;          /* the two boxes in the copy */
 } mgpu_patch;
 
 /* lanes: contiguous elements from each place on (1, or a part of N that is an axis of A). */
 MGPU_NOINLINE void mgpu_patch_of(mgpu_patch *copy, const mgpu_matmul *matmul, const mgpu_box *rows, const mgpu_box *depth,
-                                int64_t lane, int64_t lanes, int64_t element_bytes)
+                                 int64_t lane, int64_t lanes, int64_t element_bytes)
 {
     const mgpu_index *list[] = {&matmul->am, &matmul->ak};
     const mgpu_box *box[] = {rows, depth};

@@ -33,7 +33,8 @@ MGPU_INLINE __m256i MGPU_NAME(to_bf16)(__m512 value)
 MGPU_INLINE void MGPU_NAME(store_half)(uint16_t *to, mgpu_half half, int64_t count, VECTOR value)
 {
     __m512 narrow = sizeof(MGPU_REAL) == 4 ? (__m512)value : _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)value));
-    __m256i halves = half == MGPU_HALF_F16 ? _mm512_cvtps_ph(narrow, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC) : MGPU_NAME(to_bf16)(narrow);
+    __m256i halves = half == MGPU_HALF_F16 ? _mm512_cvtps_ph(narrow, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+                                           : MGPU_NAME(to_bf16)(narrow);
     _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), halves);
 }
 #else
@@ -79,7 +80,10 @@ MGPU_INLINE void MGPU_NAME(store_half)(uint16_t *to, mgpu_half half, int64_t cou
 {
     FLOATS narrow = __builtin_convertvector(value, FLOATS);
     WORDS bits = half == MGPU_HALF_F16 ? MGPU_NAME(to_f16)(narrow) : MGPU_NAME(to_bf16)(narrow);
-    union { MGPU_NAME(short_vector) all; uint16_t one[LANES]; } halves;
+    union {
+        MGPU_NAME(short_vector) all;
+        uint16_t one[LANES];
+    } halves;
     halves.all = __builtin_convertvector(bits, MGPU_NAME(short_vector));
     for (int64_t i = 0; i < count; i++)
         to[i] = halves.one[i];
@@ -220,24 +224,28 @@ MGPU_NOINLINE void MGPU_NAME(copy_box)(MGPU_REAL *to, const void *a, int64_t fro
  * run; those from `rows` on are 0. */
 #if MGPU_VECTOR_BYTES == 64
 MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, mgpu_half to_half, const int64_t *place, const void *from, int64_t first,
-                                             mgpu_half from_half, const int64_t *row, int64_t rows, int64_t columns, int64_t written)
+                                             mgpu_half from_half, const int64_t *row, int64_t rows, int64_t columns,
+                                             int64_t written)
 {
     typedef int64_t Longs __attribute__((vector_size(64)));
     VECTOR v[16], w[16];
-    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++)
-        v[i] = i < rows ? MGPU_NAME(get_part)(from, first + row[i], from_half, columns) : (VECTOR){0};
+    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) v[i] =
+        i < rows ? MGPU_NAME(get_part)(from, first + row[i], from_half, columns) : (VECTOR){0};
     if (sizeof(MGPU_REAL) == 4) {
-        _Pragma("GCC unroll 16") for (int i = 0; i < 16; i += 2) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < 16; i += 2)
+        {
             w[i] = (VECTOR)_mm512_unpacklo_ps((__m512)v[i], (__m512)v[i + 1]);
             w[i + 1] = (VECTOR)_mm512_unpackhi_ps((__m512)v[i], (__m512)v[i + 1]);
         }
-        _Pragma("GCC unroll 16") for (int i = 0; i < 16; i += 4) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < 16; i += 4)
+        {
             v[i] = (VECTOR)_mm512_unpacklo_pd((__m512d)w[i], (__m512d)w[i + 2]);
             v[i + 1] = (VECTOR)_mm512_unpackhi_pd((__m512d)w[i], (__m512d)w[i + 2]);
             v[i + 2] = (VECTOR)_mm512_unpacklo_pd((__m512d)w[i + 1], (__m512d)w[i + 3]);
             v[i + 3] = (VECTOR)_mm512_unpackhi_pd((__m512d)w[i + 1], (__m512d)w[i + 3]);
         }
-        _Pragma("GCC unroll 16") for (int j = 0; j < 4; j++) {
+        _Pragma("GCC unroll 16") for (int j = 0; j < 4; j++)
+        {
             VECTOR a = (VECTOR)_mm512_shuffle_f32x4((__m512)v[j], (__m512)v[j + 4], 0x88);
             VECTOR b = (VECTOR)_mm512_shuffle_f32x4((__m512)v[j], (__m512)v[j + 4], 0xdd);
             VECTOR c = (VECTOR)_mm512_shuffle_f32x4((__m512)v[j + 8], (__m512)v[j + 12], 0x88);
@@ -248,23 +256,28 @@ MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, mgpu_half to_half, const 
             w[j + 12] = (VECTOR)_mm512_shuffle_f32x4((__m512)b, (__m512)d, 0xdd);
         }
     } else {
-        _Pragma("GCC unroll 8") for (int i = 0; i < 8; i += 2) {
+        _Pragma("GCC unroll 8") for (int i = 0; i < 8; i += 2)
+        {
             w[i] = (VECTOR)_mm512_unpacklo_pd((__m512d)v[i], (__m512d)v[i + 1]);
             w[i + 1] = (VECTOR)_mm512_unpackhi_pd((__m512d)v[i], (__m512d)v[i + 1]);
         }
         const Longs low = {0, 1, 8, 9, 4, 5, 12, 13}, high = {2, 3, 10, 11, 6, 7, 14, 15};
-        _Pragma("GCC unroll 8") for (int i = 0; i < 8; i += 4) {
-            _Pragma("GCC unroll 2") for (int j = 0; j < 2; j++) {
+        _Pragma("GCC unroll 8") for (int i = 0; i < 8; i += 4)
+        {
+            _Pragma("GCC unroll 2") for (int j = 0; j < 2; j++)
+            {
                 v[i + j] = (VECTOR)_mm512_permutex2var_pd((__m512d)w[i + j], (__m512i)low, (__m512d)w[i + 2 + j]);
                 v[i + 2 + j] = (VECTOR)_mm512_permutex2var_pd((__m512d)w[i + j], (__m512i)high, (__m512d)w[i + 2 + j]);
             }
         }
-        _Pragma("GCC unroll 8") for (int j = 0; j < 4; j++) {
+        _Pragma("GCC unroll 8") for (int j = 0; j < 4; j++)
+        {
             w[j] = (VECTOR)_mm512_shuffle_f64x2((__m512d)v[j], (__m512d)v[j + 4], 0x44);
             w[j + 4] = (VECTOR)_mm512_shuffle_f64x2((__m512d)v[j], (__m512d)v[j + 4], 0xee);
         }
     }
-    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) {
+    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++)
+    {
         if (i >= columns)
             return;
         MGPU_NAME(put_part)(to, place[i], to_half, written, w[i]);
@@ -272,7 +285,8 @@ MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, mgpu_half to_half, const 
 }
 #else
 MGPU_INLINE void MGPU_NAME(transpose_square)(void *to, mgpu_half to_half, const int64_t *place, const void *from, int64_t first,
-                                             mgpu_half from_half, const int64_t *row, int64_t rows, int64_t columns, int64_t written)
+                                             mgpu_half from_half, const int64_t *row, int64_t rows, int64_t columns,
+                                             int64_t written)
 {
     for (int64_t c = 0; c < columns; c++)
         for (int64_t r = 0; r < written; r++)
@@ -286,11 +300,12 @@ MGPU_NOINLINE void MGPU_NAME(transpose_in)(MGPU_REAL *to, const int64_t *place, 
 {
     for (; columns > 0; columns -= LANES, first += LANES, place += LANES)
         if (half == MGPU_HALF_BF16)
-            MGPU_NAME(transpose_square)(to, MGPU_HALF_NOT, place, from, first, MGPU_HALF_BF16, row, rows, mgpu_least(columns, LANES), LANES);
-        else if (half)
-            MGPU_NAME(transpose_square)(to, MGPU_HALF_NOT, place, from, first, MGPU_HALF_F16, row, rows, mgpu_least(columns, LANES), LANES);
-        else
-            MGPU_NAME(transpose_square)(to, MGPU_HALF_NOT, place, from, first, MGPU_HALF_NOT, row, rows, mgpu_least(columns, LANES), LANES);
+            MGPU_NAME(transpose_square)
+    (to, MGPU_HALF_NOT, place, from, first, MGPU_HALF_BF16, row, rows, mgpu_least(columns, LANES), LANES);
+    else if (half) MGPU_NAME(transpose_square)(to, MGPU_HALF_NOT, place, from, first, MGPU_HALF_F16, row, rows,
+                                               mgpu_least(columns, LANES), LANES);
+    else MGPU_NAME(transpose_square)(to, MGPU_HALF_NOT, place, from, first, MGPU_HALF_NOT, row, rows, mgpu_least(columns, LANES),
+                                     LANES);
 }
 
 MGPU_NOINLINE void MGPU_NAME(transpose_out)(void *to, mgpu_half half, const int64_t *place, const MGPU_REAL *from,
@@ -298,11 +313,12 @@ MGPU_NOINLINE void MGPU_NAME(transpose_out)(void *to, mgpu_half half, const int6
 {
     for (; columns > 0; columns -= LANES, from += LANES, place += LANES)
         if (half == MGPU_HALF_BF16)
-            MGPU_NAME(transpose_square)(to, MGPU_HALF_BF16, place, from, 0, MGPU_HALF_NOT, row, rows, mgpu_least(columns, LANES), rows);
-        else if (half)
-            MGPU_NAME(transpose_square)(to, MGPU_HALF_F16, place, from, 0, MGPU_HALF_NOT, row, rows, mgpu_least(columns, LANES), rows);
-        else
-            MGPU_NAME(transpose_square)(to, MGPU_HALF_NOT, place, from, 0, MGPU_HALF_NOT, row, rows, mgpu_least(columns, LANES), rows);
+            MGPU_NAME(transpose_square)
+    (to, MGPU_HALF_BF16, place, from, 0, MGPU_HALF_NOT, row, rows, mgpu_least(columns, LANES), rows);
+    else if (half) MGPU_NAME(transpose_square)(to, MGPU_HALF_F16, place, from, 0, MGPU_HALF_NOT, row, rows,
+                                               mgpu_least(columns, LANES), rows);
+    else MGPU_NAME(transpose_square)(to, MGPU_HALF_NOT, place, from, 0, MGPU_HALF_NOT, row, rows, mgpu_least(columns, LANES),
+                                     rows);
 }
 
 /* ---- B as vectors: element (k, n) is at to[(n / LANES * pitch + k) * LANES + n % LANES], counted from the first of each;
@@ -366,8 +382,8 @@ MGPU_NOINLINE void MGPU_NAME(pack)(MGPU_REAL *to, int64_t pitch, const void *b, 
             else if (together)
                 MGPU_NAME(pack_together)(own, pitch, b, first + column[0], MGPU_HALF_NOT, along_k, place, depth, columns);
             for (int64_t v = 0; v < columns && !together; v += LANES)
-                MGPU_NAME(pack_apart)(own + v * pitch, b, first, half, along, column + v, mgpu_least(LANES, columns - v), along_k,
-                                      place, depth);
+                MGPU_NAME(pack_apart)
+            (own + v * pitch, b, first, half, along, column + v, mgpu_least(LANES, columns - v), along_k, place, depth);
         }
     }
 }
@@ -405,7 +421,8 @@ MGPU_INLINE void MGPU_NAME(pack_groups)(MGPU_REAL *to, int64_t pitch, const void
 }
 
 /* Packs B of an unrolled matmul for all of K, in the format of MGPU_NAME(pack); places without a tap are 0. */
-MGPU_NOINLINE void MGPU_NAME(pack_unrolled)(MGPU_REAL *to, const void *b, int64_t first, mgpu_half half, const mgpu_matmul *matmul)
+MGPU_NOINLINE void MGPU_NAME(pack_unrolled)(MGPU_REAL *to, const void *b, int64_t first, mgpu_half half,
+                                            const mgpu_matmul *matmul)
 {
     enum { DEPTH = 256 };
     const mgpu_unroll *unroll = &matmul->unroll;

@@ -2,24 +2,24 @@
  * Included after contract_tile.h and contract_pack.h. */
 typedef struct MGPU_NAME(block) { /* shared by the loops over blocks */
     const mgpu_matmul *matmul;
-    const void *a, *b;            /* the tensors */
+    const void *a, *b; /* the tensors */
     void *c;
     mgpu_half half_a, half_b, half_c;
     int64_t a_offset, b_offset, c_offset; /* offsets of this element of the batch */
-    bool copies, packs;           /* A is copied with zeros around it, or packed: */
-    bool along, groups;           /* its rows are contiguous along K, or its columns along M */
-    int64_t direct;               /* elements of K for which B is read in place */
-    bool straight;                /* tiles are stored to C, else to `sums` */
-    const MGPU_REAL *kept;        /* B packed for all of K, from column kept_begin on; NULL: it is packed block by block */
+    bool copies, packs;                   /* A is copied with zeros around it, or packed: */
+    bool along, groups;                   /* its rows are contiguous along K, or its columns along M */
+    int64_t direct;                       /* elements of K for which B is read in place */
+    bool straight;                        /* tiles are stored to C, else to `sums` */
+    const MGPU_REAL *kept; /* B packed for all of K, from column kept_begin on; NULL: it is packed block by block */
     int64_t kept_begin;
-    const MGPU_REAL *from_b;      /* B of this block: vectors of a row of K are `next_b` apart, rows `ldb` apart */
+    const MGPU_REAL *from_b; /* B of this block: vectors of a row of K are `next_b` apart, rows `ldb` apart */
     int64_t ldb, next_b;
     int64_t m_large, n_most, k_most; /* rows for which all of K is summed; columns and depth of a block */
-    bool whole;                   /* B is packed for all of K at once */
-    MGPU_REAL *copy, *sums, *packed;          /* the workspace, and its elements */
+    bool whole;                      /* B is packed for all of K at once */
+    MGPU_REAL *copy, *sums, *packed; /* the workspace, and its elements */
     int64_t copy_most, sums_most, packed_most;
     int64_t m_begin, m_end, k_begin, k_end, n_begin, n_end;
-    int64_t first_row, pitch;     /* of the sums */
+    int64_t first_row, pitch; /* of the sums */
     /* identifies the block of A whose tables are set up */
     int64_t key[7], from;
     /* identifies the packed block of B */
@@ -42,7 +42,8 @@ MGPU_INLINE int64_t MGPU_NAME(times)(int64_t depth, int64_t rows) { return depth
 
 /* Multiplies rows [begin, end) of the block; next_a: what to prefetch; NULL: the next columns of B, if they are not in the
  * cache. */
-MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64_t begin, int64_t end, const mgpu_prefetch *next_a)
+MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) * block, int64_t begin, int64_t end,
+                                            const mgpu_prefetch *next_a)
 {
     static const int64_t most[] = {MGPU_ROWS_1, MGPU_ROWS_2, MGPU_ROWS_3, MGPU_ROWS_4, MGPU_ROWS_BESIDE};
     const mgpu_matmul *matmul = block->matmul;
@@ -76,7 +77,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) *block, int64
 
 /* If the columns of B fit into the core's cache, A, which may be in memory, is read a few rows at a time. Otherwise rows of A
  * stay in the cache, and B is read by columns. */
-MGPU_NOINLINE void MGPU_NAME(multiply_block)(const MGPU_NAME(block) *block)
+MGPU_NOINLINE void MGPU_NAME(multiply_block)(const MGPU_NAME(block) * block)
 {
     enum { NEAR_BYTES = 512 * 1024 };
     const mgpu_matmul *matmul = block->matmul;
@@ -92,7 +93,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_block)(const MGPU_NAME(block) *block)
         some = mgpu_quotient_up(m - i, chunks);
         int64_t times = mgpu_quotient_up(vectors, 2) * MGPU_NAME(times)(depth, MGPU_ROWS_2);
         mgpu_prefetch next = mgpu_prefetch_of(a + block->row[i + some] + block->along_k[0], some, depth * size,
-                                        matmul->am.stride[0] * size, times);
+                                              matmul->am.stride[0] * size, times);
         if (i + some >= m)
             next.each = 0;
         MGPU_NAME(multiply_rows)(block, i, i + some, &next);
@@ -100,26 +101,27 @@ MGPU_NOINLINE void MGPU_NAME(multiply_block)(const MGPU_NAME(block) *block)
 }
 
 /* Returns the rows of A that are packed together, and the elements that these take. */
-MGPU_INLINE int64_t MGPU_NAME(packed_rows)(const MGPU_NAME(block) *block)
+MGPU_INLINE int64_t MGPU_NAME(packed_rows)(const MGPU_NAME(block) * block)
 {
     return block->along ? 1 : block->groups ? MGPU_ROWS_2 : LANES;
 }
 
-MGPU_INLINE int64_t MGPU_NAME(packed_pitch)(const MGPU_NAME(block) *block)
+MGPU_INLINE int64_t MGPU_NAME(packed_pitch)(const MGPU_NAME(block) * block)
 {
     bool apart = block->along || block->groups; /* else they would map to the same cache sets */
     return MGPU_NAME(packed_rows)(block) * (block->k_end - block->k_begin) + (apart ? LANES : 0);
 }
 
-MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
+MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) * block)
 {
     enum { SOME = 256 };
     const mgpu_matmul *matmul = block->matmul;
     int64_t rows = block->m_end - block->m_begin, depth = block->k_end - block->k_begin, offset[SOME], some, first;
     int64_t pitch = MGPU_NAME(packed_pitch)(block), count = block->along ? rows : depth;
     if (!block->along && !block->groups) {
-        MGPU_NAME(pack)(block->copy, depth, block->a, block->a_offset, block->half_a, &matmul->am, block->m_begin,
-                        block->m_end, &matmul->ak, block->k_begin, block->k_end);
+        MGPU_NAME(pack)
+        (block->copy, depth, block->a, block->a_offset, block->half_a, &matmul->am, block->m_begin, block->m_end, &matmul->ak,
+         block->k_begin, block->k_end);
         return;
     }
     for (int64_t i = 0; i < count; i += some) {
@@ -142,7 +144,7 @@ MGPU_NOINLINE void MGPU_NAME(pack_a)(MGPU_NAME(block) *block)
 }
 
 /* Sets up the tables for the block of A that begins at m_begin and ends by m_end, and copies it if necessary; sets m_end. */
-MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box *depth)
+MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) * block, const mgpu_box *depth)
 {
     const mgpu_matmul *matmul = block->matmul;
     int64_t lanes = matmul->beside ? block->n_end - block->n_begin : 1, most = MGPU_BLOCK_ROWS;
@@ -161,8 +163,8 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
         int64_t even = mgpu_round_up(mgpu_quotient_up(m, mgpu_quotient_up(m, room)), block->along ? MGPU_ROWS_2 : unit);
         block->m_end = block->m_begin + mgpu_least(m, mgpu_least(room, even));
     }
-    const int64_t key[] = {block->a_offset, block->m_begin, block->m_end, block->k_begin, block->k_end,
-                           matmul->beside ? block->n_begin : 0, lanes};
+    const int64_t key[] = {
+        block->a_offset, block->m_begin, block->m_end, block->k_begin, block->k_end, matmul->beside ? block->n_begin : 0, lanes};
     bool same_tables = memcmp(key + 1, block->key + 1, 4 * sizeof *key) == 0 && key[6] == block->key[6];
     bool same = same_tables && key[0] == block->key[0] && key[5] == block->key[5];
     int64_t count = block->m_end - block->m_begin, depth_count = block->k_end - block->k_begin;
@@ -196,7 +198,7 @@ MGPU_NOINLINE void MGPU_NAME(take_rows)(MGPU_NAME(block) *block, const mgpu_box 
 }
 
 /* Stores the sums of an unrolled matmul to C: each tap is summed over its places. */
-MGPU_NOINLINE void MGPU_NAME(fold_sums)(MGPU_NAME(block) *block, int64_t count)
+MGPU_NOINLINE void MGPU_NAME(fold_sums)(MGPU_NAME(block) * block, int64_t count)
 {
     const mgpu_matmul *matmul = block->matmul;
     const mgpu_unroll *unroll = &matmul->unroll;
@@ -216,7 +218,7 @@ MGPU_NOINLINE void MGPU_NAME(fold_sums)(MGPU_NAME(block) *block, int64_t count)
 }
 
 /* Stores the sums of rows [first_row, end) to C. */
-MGPU_NOINLINE void MGPU_NAME(put_sums)(MGPU_NAME(block) *block, int64_t end)
+MGPU_NOINLINE void MGPU_NAME(put_sums)(MGPU_NAME(block) * block, int64_t end)
 {
     const mgpu_matmul *matmul = block->matmul;
     int64_t column[MGPU_BLOCK_N], some, count = end - block->first_row;
@@ -232,15 +234,16 @@ MGPU_NOINLINE void MGPU_NAME(put_sums)(MGPU_NAME(block) *block, int64_t end)
             mgpu_offsets(&matmul->cn, j, j + some, column);
             for (int64_t l = 0; l < some; l++)
                 column[l] += block->c_offset;
-            MGPU_NAME(unpack)(block->c, block->half_c, block->row_c, rows, column, some,
-                              block->sums + i * block->pitch + (j - block->n_begin), block->pitch);
+            MGPU_NAME(unpack)
+            (block->c, block->half_c, block->row_c, rows, column, some, block->sums + i * block->pitch + (j - block->n_begin),
+             block->pitch);
         }
     }
 }
 
 /* ---- the loops */
 
-MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
+MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) * block)
 {
     const mgpu_matmul *matmul = block->matmul;
     int64_t k = matmul->ak.count, n_most = mgpu_round_up(matmul->n.end - matmul->n.begin, LANES);
@@ -274,7 +277,7 @@ MGPU_NOINLINE void MGPU_NAME(choose_blocks)(MGPU_NAME(block) *block)
 }
 
 /* Sets k_end for the multiplication of rows [begin, end) of A. depth: the box of K, if A is copied. */
-MGPU_NOINLINE void MGPU_NAME(take_depth)(MGPU_NAME(block) *block, int64_t begin, int64_t end, mgpu_box *depth)
+MGPU_NOINLINE void MGPU_NAME(take_depth)(MGPU_NAME(block) * block, int64_t begin, int64_t end, mgpu_box *depth)
 {
     const mgpu_matmul *matmul = block->matmul;
     int64_t k = matmul->ak.count, last = block->k_begin < block->direct ? block->direct : k, some = block->k_most;
@@ -293,7 +296,7 @@ MGPU_NOINLINE void MGPU_NAME(take_depth)(MGPU_NAME(block) *block, int64_t begin,
 }
 
 /* Finds the block's B, and packs it if necessary. */
-MGPU_NOINLINE void MGPU_NAME(take_columns)(MGPU_NAME(block) *block)
+MGPU_NOINLINE void MGPU_NAME(take_columns)(MGPU_NAME(block) * block)
 {
     const mgpu_matmul *matmul = block->matmul;
     int64_t depth = block->k_end - block->k_begin;
@@ -315,12 +318,13 @@ MGPU_NOINLINE void MGPU_NAME(take_columns)(MGPU_NAME(block) *block)
     if (memcmp(block->key_b, key, sizeof key) == 0)
         return;
     memcpy(block->key_b, key, sizeof key);
-    MGPU_NAME(pack)(block->packed, depth, block->b, block->b_offset, block->half_b, &matmul->bn, block->n_begin, block->n_end,
-                    &matmul->bk, block->k_begin, block->k_end);
+    MGPU_NAME(pack)
+    (block->packed, depth, block->b, block->b_offset, block->half_b, &matmul->bn, block->n_begin, block->n_end, &matmul->bk,
+     block->k_begin, block->k_end);
 }
 
 /* Multiplies one element of the batch. */
-MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
+MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) * block)
 {
     const mgpu_matmul *matmul = block->matmul;
     int64_t m_end = matmul->m.end, n_end = matmul->n.end, k = matmul->ak.count;
@@ -328,8 +332,9 @@ MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
     for (block->n_begin = matmul->n.begin; block->n_begin < n_end; block->n_begin = block->n_end) {
         block->n_end = mgpu_least(n_end, block->n_begin + block->n_most);
         if (block->whole) {
-            MGPU_NAME(pack)(block->packed, k, block->b, block->b_offset, block->half_b, &matmul->bn, block->n_begin,
-                            block->n_end, &matmul->bk, 0, k);
+            MGPU_NAME(pack)
+            (block->packed, k, block->b, block->b_offset, block->half_b, &matmul->bn, block->n_begin, block->n_end, &matmul->bk,
+             0, k);
             block->kept = block->packed;
             block->kept_begin = block->n_begin;
         }
@@ -366,10 +371,10 @@ MGPU_NOINLINE void MGPU_NAME(multiply)(MGPU_NAME(block) *block)
 #define EACH_DOT(F) F(0) F(1)
 #endif
 #define BEGIN_DOT(r) VECTOR p##r = {0}, q##r = {0}, u##r = {0}, v##r = {0};
-#define STEP_OF_DOT(r)                                                                                                    \
-    p##r += x0 * LOAD(other[r] + i);                                                                                      \
-    q##r += x1 * LOAD(other[r] + i + LANES);                                                                              \
-    u##r += x2 * LOAD(other[r] + i + 2 * LANES);                                                                          \
+#define STEP_OF_DOT(r)                                                                                                           \
+    p##r += x0 * LOAD(other[r] + i);                                                                                             \
+    q##r += x1 * LOAD(other[r] + i + LANES);                                                                                     \
+    u##r += x2 * LOAD(other[r] + i + 2 * LANES);                                                                                 \
     v##r += x3 * LOAD(other[r] + i + 3 * LANES);
 #define SHORT_STEP(r) p##r += x0 * LOAD(other[r] + i);
 #define END_DOT(r) p##r = (p##r + q##r) + (u##r + v##r);
@@ -405,7 +410,7 @@ MGPU_INLINE void MGPU_NAME(dots)(const MGPU_REAL *one, const MGPU_REAL *const *o
 #undef ADD_ELEMENT
 #undef EACH_DOT
 
-MGPU_NOINLINE void MGPU_NAME(multiply_dots)(const MGPU_NAME(block) *block)
+MGPU_NOINLINE void MGPU_NAME(multiply_dots)(const MGPU_NAME(block) * block)
 {
     const mgpu_matmul *matmul = block->matmul;
     bool row = matmul->m.end - matmul->m.begin == 1; /* else a column */
@@ -438,7 +443,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_dots)(const MGPU_NAME(block) *block)
 #undef MGPU_DOTS
 
 /* Clears the result if K is empty. */
-MGPU_NOINLINE void MGPU_NAME(clear_result)(const MGPU_NAME(block) *block)
+MGPU_NOINLINE void MGPU_NAME(clear_result)(const MGPU_NAME(block) * block)
 {
     const mgpu_matmul *matmul = block->matmul;
     int64_t column[MGPU_BLOCK_N], some;
@@ -485,7 +490,7 @@ MGPU_INLINE bool MGPU_NAME(near)(int64_t apart)
 }
 
 /* kept: where B is packed as a whole, in the thread's first call, or NULL. */
-MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL *kept, bool first)
+MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) * block, MGPU_REAL *kept, bool first)
 {
     const mgpu_matmul *matmul = block->matmul;
     int64_t m = matmul->m.end - matmul->m.begin, n = matmul->n.end - matmul->n.begin, k = matmul->ak.count;
@@ -523,8 +528,8 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) *block, MGPU_REAL 
         if (kept != NULL && first && matmul->unroll.places > 1)
             MGPU_NAME(pack_unrolled)(kept, block->b, block->b_offset, block->half_b, matmul);
         else if (kept != NULL && first)
-            MGPU_NAME(pack)(kept, k, block->b, block->b_offset, block->half_b, &matmul->bn, matmul->n.begin, matmul->n.end,
-                            &matmul->bk, 0, k);
+            MGPU_NAME(pack)
+        (kept, k, block->b, block->b_offset, block->half_b, &matmul->bn, matmul->n.begin, matmul->n.end, &matmul->bk, 0, k);
         if (kept != NULL)
             kept += k * mgpu_round_up(n, LANES);
         if (k == 0)

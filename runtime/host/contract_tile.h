@@ -83,63 +83,61 @@ typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *r
                              bool add, mgpu_prefetch *ahead);
 
 #define MGPU_UNROLL _Pragma("GCC unroll 32")
-#define MGPU_STEP(COUNT, ROWS, VECTORS, BESIDE)                                                                  \
-    {                                                                                                                  \
-        VECTOR column[COUNT][VECTORS];                                                                                 \
-        int64_t at[COUNT];                                                                                             \
-        MGPU_UNROLL for (int k = 0; k < COUNT; k++)                                                                    \
-        {                                                                                                              \
-            at[k] = along_k[k];                                                                                           \
-            MGPU_UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(b + (k + 8) * ldb + v * next_b);          \
-            MGPU_UNROLL for (int v = 0; v < VECTORS; v++)                                                              \
-                column[k][v] = BESIDE ? LOAD_PART(b + k * ldb, mask) : LOAD(b + k * ldb + v * next_b);                 \
-        }                                                                                                              \
-        MGPU_UNROLL for (int r = 0; r < ROWS; r++) MGPU_UNROLL for (int k = 0; k < COUNT; k++)                         \
-        {                                                                                                              \
-            VECTOR own = BESIDE ? LOAD_PART(from[r] + at[k], mask) : SPLAT(from[r][at[k]]);                            \
-            MGPU_UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] += own * column[k][v];                             \
-        }                                                                                                              \
-        along_k += COUNT;                                                                                                 \
-        b += COUNT * ldb;                                                                                              \
-        left -= COUNT;                                                                                                 \
+#define MGPU_STEP(COUNT, ROWS, VECTORS, BESIDE)                                                                                  \
+    {                                                                                                                            \
+        VECTOR column[COUNT][VECTORS];                                                                                           \
+        int64_t at[COUNT];                                                                                                       \
+        MGPU_UNROLL for (int k = 0; k < COUNT; k++)                                                                              \
+        {                                                                                                                        \
+            at[k] = along_k[k];                                                                                                  \
+            MGPU_UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(b + (k + 8) * ldb + v * next_b);                    \
+            MGPU_UNROLL for (int v = 0; v < VECTORS; v++) column[k][v] =                                                         \
+                BESIDE ? LOAD_PART(b + k * ldb, mask) : LOAD(b + k * ldb + v * next_b);                                          \
+        }                                                                                                                        \
+        MGPU_UNROLL for (int r = 0; r < ROWS; r++) MGPU_UNROLL for (int k = 0; k < COUNT; k++)                                   \
+        {                                                                                                                        \
+            VECTOR own = BESIDE ? LOAD_PART(from[r] + at[k], mask) : SPLAT(from[r][at[k]]);                                      \
+            MGPU_UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] += own * column[k][v];                                       \
+        }                                                                                                                        \
+        along_k += COUNT;                                                                                                        \
+        b += COUNT * ldb;                                                                                                        \
+        left -= COUNT;                                                                                                           \
     }
-#define MGPU_TILE(name, ROWS, VECTORS, COUNT, BESIDE)                                                                  \
-    MGPU_NOINLINE void MGPU_NAME(name)(int64_t depth, const MGPU_REAL *a, const int64_t *row, const int64_t *along_k,     \
-                                       const MGPU_REAL *b, int64_t ldb, int64_t next_b, MGPU_REAL *c,                  \
-                                       const int64_t *row_c, int64_t used, int64_t columns, bool add,                  \
-                                       mgpu_prefetch *ahead)                                                              \
-    {                                                                                                                  \
-        const MASK mask = MGPU_NAME(mask_of)(columns);                                                                 \
-        const MGPU_REAL *from[ROWS];                                                                                   \
-        VECTOR sum[ROWS][VECTORS];                                                                                     \
-        MGPU_UNROLL for (int r = 0; r < ROWS; r++)                                                                     \
-        {                                                                                                              \
-            from[r] = a + row[r];                                                                                      \
-            MGPU_UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] = (VECTOR){0};                                     \
-        }                                                                                                              \
-        int64_t some = depth < 4 * ROWS ? depth : depth / ROWS / 2 * 2;                                                \
-        for (int64_t fetched = 0; depth > 0; fetched++) {                                                              \
-            int64_t left = fetched < ROWS - 1 && some < depth ? some : depth;                                          \
-            depth -= left;                                                                                             \
-            if (fetched < used) /* C, row by row: all at once would delay A and B */                                   \
-                MGPU_UNROLL for (int v = 0; v < VECTORS; v++)                                                          \
-                    __builtin_prefetch(c + row_c[fetched] + v * LANES, 1);                                             \
-            if (__builtin_expect(ahead->each > 0, 0)) /* rare: it gets no registers */                                 \
-                mgpu_fetch(ahead);                                                                                     \
-            while (left >= COUNT)                                                                                      \
-                MGPU_STEP(COUNT, ROWS, VECTORS, BESIDE)                                                          \
-            while (COUNT > 1 && left > 0)                                                                              \
-                MGPU_STEP(1, ROWS, VECTORS, BESIDE)                                                              \
-        }                                                                                                              \
-        MGPU_UNROLL for (int r = 0; r < ROWS; r++)                                                                     \
-        {                                                                                                              \
-            if (r >= used)                                                                                             \
-                return;                                                                                                \
-            MGPU_REAL *to = c + row_c[r], *end = to + (VECTORS - 1) * LANES;                                           \
-            MGPU_UNROLL for (int v = 0; v < VECTORS - 1; v++)                                                          \
-                STORE(to + v * LANES) = add ? sum[r][v] + LOAD(to + v * LANES) : sum[r][v];                            \
-            STORE_PART(end, mask, add ? sum[r][VECTORS - 1] + LOAD_PART(end, mask) : sum[r][VECTORS - 1]);             \
-        }                                                                                                              \
+#define MGPU_TILE(name, ROWS, VECTORS, COUNT, BESIDE)                                                                            \
+    MGPU_NOINLINE void MGPU_NAME(name)(int64_t depth, const MGPU_REAL *a, const int64_t *row, const int64_t *along_k,            \
+                                       const MGPU_REAL *b, int64_t ldb, int64_t next_b, MGPU_REAL *c, const int64_t *row_c,      \
+                                       int64_t used, int64_t columns, bool add, mgpu_prefetch *ahead)                            \
+    {                                                                                                                            \
+        const MASK mask = MGPU_NAME(mask_of)(columns);                                                                           \
+        const MGPU_REAL *from[ROWS];                                                                                             \
+        VECTOR sum[ROWS][VECTORS];                                                                                               \
+        MGPU_UNROLL for (int r = 0; r < ROWS; r++)                                                                               \
+        {                                                                                                                        \
+            from[r] = a + row[r];                                                                                                \
+            MGPU_UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] = (VECTOR){0};                                               \
+        }                                                                                                                        \
+        int64_t some = depth < 4 * ROWS ? depth : depth / ROWS / 2 * 2;                                                          \
+        for (int64_t fetched = 0; depth > 0; fetched++) {                                                                        \
+            int64_t left = fetched < ROWS - 1 && some < depth ? some : depth;                                                    \
+            depth -= left;                                                                                                       \
+            if (fetched < used) /* C, row by row: all at once would delay A and B */                                             \
+                MGPU_UNROLL for (int v = 0; v < VECTORS; v++) __builtin_prefetch(c + row_c[fetched] + v * LANES, 1);             \
+            if (__builtin_expect(ahead->each > 0, 0)) /* rare: it gets no registers */                                           \
+                mgpu_fetch(ahead);                                                                                               \
+            while (left >= COUNT)                                                                                                \
+                MGPU_STEP(COUNT, ROWS, VECTORS, BESIDE)                                                                          \
+            while (COUNT > 1 && left > 0)                                                                                        \
+                MGPU_STEP(1, ROWS, VECTORS, BESIDE)                                                                              \
+        }                                                                                                                        \
+        MGPU_UNROLL for (int r = 0; r < ROWS; r++)                                                                               \
+        {                                                                                                                        \
+            if (r >= used)                                                                                                       \
+                return;                                                                                                          \
+            MGPU_REAL *to = c + row_c[r], *end = to + (VECTORS - 1) * LANES;                                                     \
+            MGPU_UNROLL for (int v = 0; v < VECTORS - 1; v++) STORE(to + v * LANES) =                                            \
+                add ? sum[r][v] + LOAD(to + v * LANES) : sum[r][v];                                                              \
+            STORE_PART(end, mask, add ? sum[r][VECTORS - 1] + LOAD_PART(end, mask) : sum[r][VECTORS - 1]);                       \
+        }                                                                                                                        \
     }
 #define MGPU_TILE_OF(rows, vectors) MGPU_TILE(tile_##rows##_##vectors, rows, vectors, ((vectors) == 1 ? 2 : 1), false)
 #define MGPU_TILE_BESIDE(rows) MGPU_TILE(tile_##rows##_beside, rows, 1, 1, true)
@@ -149,9 +147,8 @@ MGPU_TILES_BESIDE(MGPU_TILE_BESIDE)
 /* [vectors - 1, or 4 for tiles of the batch][rows - 1]; NULL: use the next larger one. */
 #define MGPU_TILE_ENTRY(rows, vectors) [vectors - 1][rows - 1] = MGPU_NAME(tile_##rows##_##vectors),
 #define MGPU_TILE_ENTRY_BESIDE(rows) [4][rows - 1] = MGPU_NAME(tile_##rows##_beside),
-static MGPU_NAME(tile) *const MGPU_NAME(tiles)[5][MGPU_ROWS_1] = {
-    MGPU_TILES(MGPU_TILE_ENTRY) MGPU_TILES_BESIDE(MGPU_TILE_ENTRY_BESIDE)
-};
+static MGPU_NAME(tile) *const
+    MGPU_NAME(tiles)[5][MGPU_ROWS_1] = {MGPU_TILES(MGPU_TILE_ENTRY) MGPU_TILES_BESIDE(MGPU_TILE_ENTRY_BESIDE)};
 #undef MGPU_UNROLL
 #undef MGPU_STEP
 #undef MGPU_TILE

@@ -19,13 +19,13 @@ struct Device {
     uint8_t *arena, *staging;
     ThreadPool *pool;
     int threads;
-    DeviceRegion *region;        /* the one that runs */
+    DeviceRegion *region; /* the one that runs */
     const mgpu_op **now;
-    bool finishes;             /* the region has kernels with `finish`, or partial sums of the library */
-    Library *library;          /* NULL: none */
-    char library_text[200];            /* its name, or the reason */
-    double *worked;            /* [thread]: seconds of work in the current region, if they are timed */
-    void ***argument;          /* [thread]: room for the arguments of a call */
+    bool finishes;          /* the region has kernels with `finish`, or partial sums of the library */
+    Library *library;       /* NULL: none */
+    char library_text[200]; /* its name, or the reason */
+    double *worked;         /* [thread]: seconds of work in the current region, if they are timed */
+    void ***argument;       /* [thread]: room for the arguments of a call */
     int most_arguments;
 };
 
@@ -74,10 +74,7 @@ static DeviceSet *host_find(const char *wanted, const mgpu_program *p, const mgp
     return NULL;
 }
 
-static void host_leave(DeviceSet *machine)
-{
-    (void)machine;
-}
+static void host_leave(DeviceSet *machine) { (void)machine; }
 
 static Device *host_open(const DevicePlan *p)
 {
@@ -104,20 +101,11 @@ static Device *host_open(const DevicePlan *p)
     return d;
 }
 
-static int64_t host_arena_bytes(const Device *d)
-{
-    return d->arena_bytes;
-}
+static int64_t host_arena_bytes(const Device *d) { return d->arena_bytes; }
 
-static uint8_t *host_arena(Device *d)
-{
-    return d->arena;
-}
+static uint8_t *host_arena(Device *d) { return d->arena; }
 
-static uint8_t *host_staging(Device *d)
-{
-    return d->staging;
-}
+static uint8_t *host_staging(Device *d) { return d->staging; }
 
 static void host_copy_in(Device *d, int64_t offset, const void *from, int64_t bytes)
 {
@@ -130,7 +118,8 @@ static void host_copy_out(Device *d, int lane, void *to, int64_t offset, int64_t
     memcpy(to, d->arena + offset, (size_t)bytes);
 }
 
-static Collective *host_connect(DeviceSet *machine, Device **devices, const mgpu_plan *plan, Processes *processes, Collective *beside)
+static Collective *host_connect(DeviceSet *machine, Device **devices, const mgpu_plan *plan, Processes *processes,
+                                Collective *beside)
 {
     (void)machine, (void)devices;
     if (processes)
@@ -169,7 +158,10 @@ static bool is_by_library(const Device *d, const DeviceCall *c, int64_t samples)
 }
 
 /* Returns true if the threads have partial sums of the library. A call that our own kernel computes would add older ones. */
-static bool has_partial_sums(const Device *d, const DeviceCall *c) { return is_by_library(d, c, 0) && mgpu_library_partial(c->library); }
+static bool has_partial_sums(const Device *d, const DeviceCall *c)
+{
+    return is_by_library(d, c, 0) && mgpu_library_partial(c->library);
+}
 
 /* Calls a kernel for samples [begin, end). What is not divided by samples is done in the thread's first call. */
 static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first)
@@ -314,15 +306,9 @@ static void host_settled(Device *d)
         madvise(d->arena, (size_t)d->arena_bytes, MADV_HUGEPAGE);
 }
 
-static const char *host_library_name(const Device *d)
-{
-    return d->library_text;
-}
+static const char *host_library_name(const Device *d) { return d->library_text; }
 
-static int64_t host_library_bytes(const Device *d)
-{
-    return d->library ? mgpu_library_bytes(d->library) : 0;
-}
+static int64_t host_library_bytes(const Device *d) { return d->library ? mgpu_library_bytes(d->library) : 0; }
 
 const DeviceKind mgpu_device_host = {
     .name = "host",

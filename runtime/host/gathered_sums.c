@@ -6,7 +6,10 @@
 
 #include <string.h>
 
-int64_t mgpu_sent_bytes(const Operand *o) { return mgpu_gathered_bytes(o->participants.transfer, o->count, mgpu_dtype_bytes(o->dtype)); }
+int64_t mgpu_sent_bytes(const Operand *o)
+{
+    return mgpu_gathered_bytes(o->participants.transfer, o->count, mgpu_dtype_bytes(o->dtype));
+}
 
 bool mgpu_put_sent(const Operand *o, void *sent)
 {

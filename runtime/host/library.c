@@ -17,27 +17,30 @@
 
 enum { MOST_SIZES = 4, ALIGNMENT = 64 };
 
-typedef struct Sized { int64_t samples; MgpuLibraryMatmul *matmul; } Sized;
+typedef struct Sized {
+    int64_t samples;
+    MgpuLibraryMatmul *matmul;
+} Sized;
 
 struct LibraryCall {
     LibraryCall *next;
-    int sizes;                       /* if divided by samples */
+    int sizes; /* if divided by samples */
     Sized sized[MOST_SIZES];
-    MgpuLibraryMatmul **per_thread;      /* otherwise: [thread] */
+    MgpuLibraryMatmul **per_thread; /* otherwise: [thread] */
     bool partial;
-    uint8_t type;                    /* of a partial sum */
+    uint8_t type; /* of a partial sum */
     int64_t result_bytes;
-    int64_t packed_at, partial_at;   /* offsets in a thread's memory; packed_at -1: weights are not packed */
+    int64_t packed_at, partial_at; /* offsets in a thread's memory; packed_at -1: weights are not packed */
 };
 
 struct Library {
-    Release release;                 /* frees it if an error leaks it */
+    Release release; /* frees it if an error leaks it */
     int64_t samples, chunk;
     int threads;
     LibraryCall *calls;
     int64_t scratch_bytes, region_bytes, most_region_bytes; /* per thread */
-    int64_t allocated;               /* per thread */
-    uint8_t **memory;                /* [thread]: the region's memory, then scratch */
+    int64_t allocated;                                      /* per thread */
+    uint8_t **memory;                                       /* [thread]: the region's memory, then scratch */
 };
 
 static void release(void *library) { mgpu_library_close(library); }
@@ -148,7 +151,8 @@ static int prepare_parts(Library *l, LibraryCall *c, const mgpu_kernel *k, bool 
     int parts = 0;
     c->per_thread = mgpu_allocate((size_t)l->threads, sizeof(MgpuLibraryMatmul *));
     for (int t = 0; t < l->threads; t++) {
-        c->per_thread[t] = mgpu_onednn_prepare(k->contraction, &(MgpuPart){l->samples, t, l->threads, l->threads, false, convolution});
+        c->per_thread[t] =
+            mgpu_onednn_prepare(k->contraction, &(MgpuPart){l->samples, t, l->threads, l->threads, false, convolution});
         if (!c->per_thread[t])
             return -1;
         parts += mgpu_onednn_partial(c->per_thread[t]);
@@ -201,23 +205,19 @@ void mgpu_library_ready(Library *l)
         free(l->memory[t]);
         void *p = NULL;
         if (posix_memalign(&p, ALIGNMENT, (size_t)bytes) != 0)
-            mgpu_fail(MGPU_MACHINE_FAILED, "no memory for the workspaces of oneDNN: %lld bytes for each of %d threads; "
-                      "MGPU_ONEDNN=off does without", (long long)bytes, l->threads);
+            mgpu_fail(MGPU_MACHINE_FAILED,
+                      "no memory for the workspaces of oneDNN: %lld bytes for each of %d threads; "
+                      "MGPU_ONEDNN=off does without",
+                      (long long)bytes, l->threads);
         l->memory[t] = p;
     }
     l->allocated = bytes;
 }
 
-int64_t mgpu_library_bytes(const Library *l)
-{
-    return l->allocated * l->threads;
-}
+int64_t mgpu_library_bytes(const Library *l) { return l->allocated * l->threads; }
 
 /* ---- running */
-bool mgpu_library_partial(const LibraryCall *c)
-{
-    return c->partial;
-}
+bool mgpu_library_partial(const LibraryCall *c) { return c->partial; }
 
 static MgpuLibraryMatmul *find_size(const LibraryCall *c, int64_t samples)
 {
@@ -258,11 +258,11 @@ void mgpu_library_run(Library *l, LibraryCall *c, void *const *argument, int thr
     mgpu_onednn_run(p, argument[0], argument[1], argument[2], packed, begin, scratch, thread);
 }
 
-#define ADD_PARTS(type)                                                                                                   \
-    for (int t = 1; t < l->threads; t++) {                                                                                \
-        const type *part = (const type *)(l->memory[t] + c->partial_at);                                                  \
-        for (int64_t i = begin; i < end; i++)                                                                             \
-            ((type *)argument[2])[i] += part[i];                                                                          \
+#define ADD_PARTS(type)                                                                                                          \
+    for (int t = 1; t < l->threads; t++) {                                                                                       \
+        const type *part = (const type *)(l->memory[t] + c->partial_at);                                                         \
+        for (int64_t i = begin; i < end; i++)                                                                                    \
+            ((type *)argument[2])[i] += part[i];                                                                                 \
     }
 
 void mgpu_library_finish(Library *l, LibraryCall *c, void *const *argument, int thread)

@@ -4,8 +4,8 @@
 
 #include "runtime/abi/mgpu.h"
 
-typedef struct Library Library;          /* of one device */
-typedef struct LibraryCall LibraryCall;  /* one operation of a phase */
+typedef struct Library Library;         /* of one device */
+typedef struct LibraryCall LibraryCall; /* one operation of a phase */
 
 /* Returns NULL if there is no library; description: its name, or the reason. */
 Library *mgpu_library_open(int64_t samples, int threads, char *description, size_t capacity);
@@ -14,7 +14,7 @@ void mgpu_library_close(Library *);
 void mgpu_library_begin_region(Library *, int64_t chunk);
 LibraryCall *mgpu_library_prepare(Library *, const mgpu_kernel *, int64_t result_bytes);
 void mgpu_library_end_region(Library *);
-void mgpu_library_ready(Library *);      /* everything prepared may be run */
+void mgpu_library_ready(Library *);          /* everything prepared may be run */
 int64_t mgpu_library_bytes(const Library *); /* allocated for scratch, packed weights and partial sums */
 
 /* Returns true if it was prepared for a call of `samples`, with `all` samples on the device, by so many threads. */

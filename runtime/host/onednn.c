@@ -14,7 +14,7 @@
 
 #include "runtime/base/base.h"
 
-enum { CACHE_BYTES = 768 * 1024 };  /* of f32 values that one call of a primitive should touch */
+enum { CACHE_BYTES = 768 * 1024 }; /* of f32 values that one call of a primitive should touch */
 
 static atomic_bool available;
 
@@ -40,7 +40,10 @@ static atomic_bool available;
  * Its "brg" implementations are first in its list, but older ones are up to twice as fast if channels do not fill a vector,
  * for strided convolutions of few channels and for gradients of strided ones. */
 
-static bool general_code(const char *description) { return strncmp(description, "ref", 3) == 0 || strstr(description, "gemm") != NULL; }
+static bool general_code(const char *description)
+{
+    return strncmp(description, "ref", 3) == 0 || strstr(description, "gemm") != NULL;
+}
 
 /* Properties that the rules depend on. */
 typedef struct ConvolutionProperties {
@@ -96,8 +99,8 @@ static bool worth_matmul(const OnednnTensor *x, const OnednnTensor *w, const One
     bool transposed = x->stride[0] == 1 && x->stride[1] >= WIDE && m >= WIDE && n >= WIDE && k >= MANY;
     if (transposed && x->type == ONEDNN_F32)
         return false;
-    return strncmp(primitive->implementation, "ref", 3) != 0 && m >= ROWS && (double)m * (double)n * (double)k >= SMALL && !collides &&
-           (loops == 0 || strncmp(primitive->implementation, "brg", 3) == 0);
+    return strncmp(primitive->implementation, "ref", 3) != 0 && m >= ROWS && (double)m * (double)n * (double)k >= SMALL &&
+           !collides && (loops == 0 || strncmp(primitive->implementation, "brg", 3) == 0);
 }
 
 /* Widening is a pass over the operands. It pays if they are in the cache, a few rows at a time (the second matrix is then widened
@@ -117,7 +120,10 @@ static bool worth_widening(const OnednnTensor *w, int64_t calls, int64_t m, int6
 static int64_t bytes_of(int type) { return type == ONEDNN_BF16 ? 2 : 4; }
 
 /* Types of a, b, c in memory. native: the library supports them; else all are widened to f32. */
-typedef struct Types { int operand[3]; bool known, native; } Types;
+typedef struct Types {
+    int operand[3];
+    bool known, native;
+} Types;
 
 static Types types_of(const mgpu_contraction *table)
 {
@@ -243,8 +249,7 @@ static int64_t divisor(int64_t count, int64_t most)
 static bool prepare_conversion(MgpuLibraryMatmul *matmul, int argument, const OnednnTensor *plain)
 {
     const void *tensor = matmul->main.tensor[argument];
-    return onednn_is(tensor, plain) ||
-           onednn_reorder(plain, tensor, argument == matmul->result, &matmul->convert[argument]);
+    return onednn_is(tensor, plain) || onednn_reorder(plain, tensor, argument == matmul->result, &matmul->convert[argument]);
 }
 
 static bool best_convolution(OnednnConvolution *c, OnednnPrimitive *primitive)
@@ -303,14 +308,18 @@ static bool prepare_convolution(MgpuLibraryMatmul *matmul, const mgpu_contractio
         matmul->moves[X] = matmul->moves[Y] = matmul->to > 1;
     }
     return best_convolution(&wide, &matmul->main) && (share->any_speed || worth_convolution(&wide, &matmul->main, matmul->to)) &&
-           prepare_conversion(matmul, X, &to.x) && prepare_conversion(matmul, W, &to.w) &&
-           prepare_conversion(matmul, Y, &to.y);
+           prepare_conversion(matmul, X, &to.x) && prepare_conversion(matmul, W, &to.w) && prepare_conversion(matmul, Y, &to.y);
 }
 
 /* ---- plain matmuls */
 
-typedef struct FoldedAxis { int64_t extent, stride[3]; } FoldedAxis;       /* strides in A, B, C of the table */
-typedef struct FoldedAxes { FoldedAxis axis[MGPU_AXES]; int count; } FoldedAxes;
+typedef struct FoldedAxis {
+    int64_t extent, stride[3];
+} FoldedAxis; /* strides in A, B, C of the table */
+typedef struct FoldedAxes {
+    FoldedAxis axis[MGPU_AXES];
+    int count;
+} FoldedAxes;
 
 /* Merges contiguous axes of a list; returns false if one is in a window. */
 static bool fold(const mgpu_axis *axis, int count, int64_t samples, FoldedAxes *list)
@@ -410,14 +419,13 @@ static bool divide(MgpuLibraryMatmul *matmul, FoldedAxis *m, FoldedAxis *n, cons
     return from < to;
 }
 
-static bool prepare_matmul(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, const Types *types,
-                           const MgpuPart *share)
+static bool prepare_matmul(MgpuLibraryMatmul *matmul, const mgpu_contraction *table, const Types *types, const MgpuPart *share)
 {
     FoldedAxes batch, m_list, n_list, k_list;
     const mgpu_axis *axis = table->axis;
-    bool plain = fold(axis, table->batch, share->samples, &batch) && fold(axis += table->batch, table->m, share->samples, &m_list) &&
-                 fold(axis += table->m, table->n, share->samples, &n_list) &&
-                 fold(axis += table->n, table->k, share->samples, &k_list);
+    bool plain =
+        fold(axis, table->batch, share->samples, &batch) && fold(axis += table->batch, table->m, share->samples, &m_list) &&
+        fold(axis += table->m, table->n, share->samples, &n_list) && fold(axis += table->n, table->k, share->samples, &k_list);
     if (!plain || k_list.count > 1)
         return false;
     int place[] = {table->swapped ? B : A, table->swapped ? A : B, C}; /* of the table's A, B, C */
@@ -498,10 +506,7 @@ static bool prepare_matmul(MgpuLibraryMatmul *matmul, const mgpu_contraction *ta
 static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* Returns true if the primitive's results in one run are partial sums. */
-static bool adds(const MgpuLibraryMatmul *matmul)
-{
-    return matmul->to - matmul->from > 1 && !matmul->moves[matmul->result];
-}
+static bool adds(const MgpuLibraryMatmul *matmul) { return matmul->to - matmul->from > 1 && !matmul->moves[matmul->result]; }
 
 static void place_scratch(MgpuLibraryMatmul *matmul)
 {
@@ -592,4 +597,7 @@ void mgpu_onednn_free(MgpuLibraryMatmul *matmul)
 
 bool mgpu_onednn_partial(const MgpuLibraryMatmul *matmul) { return matmul->partial; }
 int64_t mgpu_onednn_scratch(const MgpuLibraryMatmul *matmul) { return matmul->scratch; }
-const char *mgpu_onednn_implementation(const MgpuLibraryMatmul *matmul) { return matmul->main.implementation != NULL ? matmul->main.implementation : ""; }
+const char *mgpu_onednn_implementation(const MgpuLibraryMatmul *matmul)
+{
+    return matmul->main.implementation != NULL ? matmul->main.implementation : "";
+}

@@ -19,8 +19,8 @@ bool mgpu_onednn_open(char *description, size_t capacity);
 typedef struct MgpuPart {
     int64_t samples;
     int index, count, threads;
-    bool any_speed;       /* use it even if it is slow: for tests and measurements */
-    bool convolution;     /* use a convolution even if a matmul is possible; for consistent shares */
+    bool any_speed;   /* use it even if it is slow: for tests and measurements */
+    bool convolution; /* use a convolution even if a matmul is possible; for consistent shares */
 } MgpuPart;
 
 /* Returns NULL if the library cannot compute it, or not faster than mgpu_contract. */
@@ -30,13 +30,13 @@ void mgpu_onednn_free(MgpuLibraryMatmul *);
 /* Returns true if the result is a partial sum over this share of the samples, which the caller adds up. (Each run writes all of
  * C.) */
 bool mgpu_onednn_partial(const MgpuLibraryMatmul *);
-int64_t mgpu_onednn_scratch(const MgpuLibraryMatmul *); /* bytes that a run needs, aligned to 64 */
+int64_t mgpu_onednn_scratch(const MgpuLibraryMatmul *);            /* bytes that a run needs, aligned to 64 */
 const char *mgpu_onednn_implementation(const MgpuLibraryMatmul *); /* the library's name of the implementation */
 
 /* a, b: arguments 0 and 1 of the kernel; c: its result. Computes samples [begin, begin + samples) of all that have samples.
  * packed: NULL, or the result of mgpu_onednn_pack for b. Runs with the same `thread` must not overlap. */
-void mgpu_onednn_run(MgpuLibraryMatmul *, const void *a, const void *b, void *c, const void *packed, int64_t begin,
-                     void *scratch, int thread);
+void mgpu_onednn_run(MgpuLibraryMatmul *, const void *a, const void *b, void *c, const void *packed, int64_t begin, void *scratch,
+                     int thread);
 
 /* Weights in the library's order, for callers that run a contraction several times before the weights change; otherwise every run
  * reorders them. mgpu_onednn_packed returns their bytes, or 0 if the library uses them as they are. */

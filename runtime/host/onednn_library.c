@@ -13,7 +13,10 @@ enum { RUNTIME_SEQUENTIAL = 1, RUNTIME_OMP = 2, RUNTIME_THREADPOOL = 8 /* none s
 enum { QUERY_IMPLEMENTATION = 8, QUERY_ARGUMENT = 255, QUERY_SCRATCHPAD = 136 };
 
 typedef int64_t Extents[ONEDNN_RANK];
-typedef struct OnednnArgument { int id; void *memory; } OnednnArgument;
+typedef struct OnednnArgument {
+    int id;
+    void *memory;
+} OnednnArgument;
 
 static struct {
     void *handle;
@@ -53,8 +56,8 @@ static struct {
                         const int64_t *, const int64_t *, const int64_t *, const int64_t *);
     int (*data_init)(void *, int algorithm, const void *x, const void *w, const void *y, const int64_t *, const int64_t *,
                      const int64_t *, const int64_t *);
-    int (*weights_init)(void *, int algorithm, const void *x, const void *w, const void *bias, const void *y,
-                        const int64_t *, const int64_t *, const int64_t *, const int64_t *);
+    int (*weights_init)(void *, int algorithm, const void *x, const void *w, const void *bias, const void *y, const int64_t *,
+                        const int64_t *, const int64_t *, const int64_t *);
     int (*matmul_init)(void *, const void *a, const void *b, const void *bias, const void *c);
     /* version 3 */
     int (*md_create_with_strides)(void **, int rank, const int64_t *extent, int type, const int64_t *stride);
@@ -66,19 +69,23 @@ static struct {
     int (*data_create)(void **, void *engine, int algorithm, const void *x, const void *w, const void *y, const int64_t *,
                        const int64_t *, const int64_t *, const int64_t *, const void *hint, const void *attr);
     int (*weights_create)(void **, void *engine, int algorithm, const void *x, const void *w, const void *bias, const void *y,
-                          const int64_t *, const int64_t *, const int64_t *, const int64_t *, const void *hint,
-                          const void *attr);
-    int (*matmul_create)(void **, void *engine, const void *a, const void *b, const void *bias, const void *c,
-                         const void *attr);
+                          const int64_t *, const int64_t *, const int64_t *, const int64_t *, const void *hint, const void *attr);
+    int (*matmul_create)(void **, void *engine, const void *a, const void *b, const void *bias, const void *c, const void *attr);
 } library;
 
 /* ---- loading */
 
-typedef struct OnednnSymbol { void *pointer; const char *name; int version; /* 0: both */ } OnednnSymbol;
+typedef struct OnednnSymbol {
+    void *pointer;
+    const char *name;
+    int version; /* 0: both */
+} OnednnSymbol;
 
+/* clang-format off */
 #define BOTH(field, name) {&library.field, "dnnl_" name, 0}
 #define TWO(field, name) {&library.field, "dnnl_" name, 2}
 #define THREE(field, name) {&library.field, "dnnl_" name, 3}
+/* clang-format on */
 static const OnednnSymbol ENTRIES[] = {
     BOTH(get_effective_cpu_isa, "get_effective_cpu_isa"),
     BOTH(engine_create, "engine_create"),
@@ -174,7 +181,8 @@ static bool load(const char *name, char *description, size_t capacity)
 {
     static const char *const NAMES[] = {"libdnnl.so.3", "libdnnl.so.2"};
     if (library.engine != NULL) {
-        snprintf(description, capacity, "oneDNN %d.%d.%d", library.version->major, library.version->minor, library.version->patch);
+        snprintf(description, capacity, "oneDNN %d.%d.%d", library.version->major, library.version->minor,
+                 library.version->patch);
         return true;
     }
     if (name != NULL)
@@ -221,7 +229,10 @@ int onednn_threads(int threads)
 
 /* ---- tensors */
 
-typedef struct Tensor { void *pointer; _Alignas(64) char value[TENSOR_BYTES]; } Tensor;
+typedef struct Tensor {
+    void *pointer;
+    _Alignas(64) char value[TENSOR_BYTES];
+} Tensor;
 
 static bool make_tensor(const OnednnTensor *from, Tensor *tensor)
 {
@@ -314,22 +325,23 @@ static bool describe_convolution(const OnednnConvolution *c, int kind, const voi
     for (int i = 0; i < 3; i++)
         dilation[i] = c->dilation[i] - 1;
     if (library.version->major == 3) {
-        int status =
-            kind == ONEDNN_FORWARD ? library.forward_create(descriptor, library.engine, kind, DIRECT, x, w, NULL, y, c->stride,
-                                                            dilation, c->padding_low, c->padding_high, library.attributes)
-            : kind == ONEDNN_BACKWARD_DATA ? library.data_create(descriptor, library.engine, DIRECT, x, w, y, c->stride,
-                                                                 dilation, c->padding_low, c->padding_high, hint, library.attributes)
-                                           : library.weights_create(descriptor, library.engine, DIRECT, x, w, NULL, y,
-                                                                    c->stride, dilation, c->padding_low, c->padding_high, hint,
-                                                                    library.attributes);
+        int status = kind == ONEDNN_FORWARD
+                         ? library.forward_create(descriptor, library.engine, kind, DIRECT, x, w, NULL, y, c->stride, dilation,
+                                                  c->padding_low, c->padding_high, library.attributes)
+                     : kind == ONEDNN_BACKWARD_DATA
+                         ? library.data_create(descriptor, library.engine, DIRECT, x, w, y, c->stride, dilation, c->padding_low,
+                                               c->padding_high, hint, library.attributes)
+                         : library.weights_create(descriptor, library.engine, DIRECT, x, w, NULL, y, c->stride, dilation,
+                                                  c->padding_low, c->padding_high, hint, library.attributes);
         return status == 0 && pass_avoided(*descriptor, kind == c->kind ? c->avoid : NULL);
     }
     _Alignas(64) char operation[OPERATION_BYTES];
-    int status = kind == ONEDNN_FORWARD ? library.forward_init(operation, kind, DIRECT, x, w, NULL, y, c->stride, dilation,
-                                                               c->padding_low, c->padding_high)
-                 : kind == ONEDNN_BACKWARD_DATA
-                     ? library.data_init(operation, DIRECT, x, w, y, c->stride, dilation, c->padding_low, c->padding_high)
-                     : library.weights_init(operation, DIRECT, x, w, NULL, y, c->stride, dilation, c->padding_low, c->padding_high);
+    int status =
+        kind == ONEDNN_FORWARD
+            ? library.forward_init(operation, kind, DIRECT, x, w, NULL, y, c->stride, dilation, c->padding_low, c->padding_high)
+        : kind == ONEDNN_BACKWARD_DATA
+            ? library.data_init(operation, DIRECT, x, w, y, c->stride, dilation, c->padding_low, c->padding_high)
+            : library.weights_init(operation, DIRECT, x, w, NULL, y, c->stride, dilation, c->padding_low, c->padding_high);
     return status == 0 && create_two(descriptor, operation, hint, kind == c->kind ? c->avoid : NULL);
 }
 
@@ -353,8 +365,8 @@ bool onednn_convolution(const OnednnConvolution *convolution, OnednnPrimitive *p
             drop_tensor(&free_w);
         }
     }
-    done = done && describe_convolution(convolution, convolution->kind, x.pointer, w.pointer, y.pointer, hint,
-                                        &primitive->descriptor);
+    done = done &&
+           describe_convolution(convolution, convolution->kind, x.pointer, w.pointer, y.pointer, hint, &primitive->descriptor);
     if (hint != NULL)
         library.pd_destroy(hint);
     if (x_made)

@@ -11,10 +11,15 @@
 #include <stdint.h>
 
 enum { ONEDNN_BF16 = 2, ONEDNN_F32 = 3 };
-enum { ONEDNN_RANK = 12 };  /* of the library's arrays */
-enum {                      /* arguments of primitives */
-    ONEDNN_SRC = 1, ONEDNN_DST = 17, ONEDNN_WEIGHTS = 33, ONEDNN_SCRATCHPAD = 80, ONEDNN_DIFF_SRC = 129,
-    ONEDNN_DIFF_DST = 145, ONEDNN_DIFF_WEIGHTS = 161
+enum { ONEDNN_RANK = 12 }; /* of the library's arrays */
+enum {                     /* arguments of primitives */
+       ONEDNN_SRC = 1,
+       ONEDNN_DST = 17,
+       ONEDNN_WEIGHTS = 33,
+       ONEDNN_SCRATCHPAD = 80,
+       ONEDNN_DIFF_SRC = 129,
+       ONEDNN_DIFF_DST = 145,
+       ONEDNN_DIFF_WEIGHTS = 161
 };
 enum { ONEDNN_FORWARD = 64, ONEDNN_BACKWARD_DATA = 160, ONEDNN_BACKWARD_WEIGHTS = 192 };
 
@@ -26,10 +31,10 @@ typedef struct OnednnTensor {
 } OnednnTensor;
 
 typedef struct OnednnConvolution {
-    int kind;               /* ONEDNN_FORWARD, ... */
-    OnednnTensor x, w, y;   /* or their gradients; w: [groups], out, in, taps */
+    int kind;             /* ONEDNN_FORWARD, ... */
+    OnednnTensor x, w, y; /* or their gradients; w: [groups], out, in, taps */
     int64_t stride[3], dilation[3] /* 1: none */, padding_low[3], padding_high[3];
-    const char *avoid;      /* skip implementations whose name begins so; NULL: none */
+    const char *avoid; /* skip implementations whose name begins so; NULL: none */
 } OnednnConvolution;
 
 /* A primitive. tensor[i] describes the data of argument id[i], of bytes[i]. Immutable: many threads execute it at once. */
@@ -40,13 +45,21 @@ typedef struct OnednnPrimitive {
     size_t bytes[3];
     const void *scratch;
     size_t scratch_bytes;
-    const char *implementation;       /* the implementation's name */
+    const char *implementation; /* the implementation's name */
 } OnednnPrimitive;
 
 /* Objects with which one thread executes a primitive. */
-typedef struct OnednnThread { void *memory[4]; void *data[4]; void *stream; } OnednnThread;
+typedef struct OnednnThread {
+    void *memory[4];
+    void *data[4];
+    void *stream;
+} OnednnThread;
 
-typedef struct OnednnVersion { int major, minor, patch; const char *hash; unsigned cpu_runtime, gpu_runtime; } OnednnVersion;
+typedef struct OnednnVersion {
+    int major, minor, patch;
+    const char *hash;
+    unsigned cpu_runtime, gpu_runtime;
+} OnednnVersion;
 
 /* Called once; returns true if the library can be used. name: a file, or NULL for the system's. */
 bool onednn_load(const char *name, char *description, size_t capacity);

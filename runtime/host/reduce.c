@@ -26,9 +26,9 @@ struct Reduction {
     double link_rate; /* tests: bytes per second that a member sends or receives; 0: not limited */
     SlowLink *links;  /* [member]; shared with the reduction `beside` */
     int flow;
-    double *arrived_at;      /* [member]: when all had arrived at its last transfer, mgpu_seconds */
-    void **codes;     /* [member]: what it has sent last in a gathered sum */
-    int64_t *code_bytes;    /* bytes of each */
+    double *arrived_at;  /* [member]: when all had arrived at its last transfer, mgpu_seconds */
+    void **codes;        /* [member]: what it has sent last in a gathered sum */
+    int64_t *code_bytes; /* bytes of each */
 };
 
 Reduction *mgpu_reduction_open(int members)
@@ -66,23 +66,26 @@ void mgpu_wait_for_members(Reduction *r)
 
 enum { BLOCK = 1024 }; /* elements summed at once: they stay in the first-level cache */
 
-typedef struct Slice { int64_t begin, end; int first, last; } Slice; /* elements; members [first, last) receive their sum */
+typedef struct Slice {
+    int64_t begin, end;
+    int first, last;
+} Slice; /* elements; members [first, last) receive their sum */
 
-#define SUM_SLICE(name, type)                                                                                          \
-    static void name(Reduction *r, const Slice *s)                                                                     \
-    {                                                                                                                  \
-        type sum[BLOCK];                                                                                               \
-        for (int64_t at = s->begin; at < s->end; at += BLOCK) {                                                        \
-            int64_t n = s->end - at < BLOCK ? s->end - at : BLOCK;                                                     \
-            memcpy(sum, (const type *)r->member[0].data + at, (size_t)n * sizeof(type));                               \
-            for (int d = 1; d < r->members; d++) {                                                                     \
-                const type *restrict x = (const type *)r->member[d].data + at;                                         \
-                for (int64_t i = 0; i < n; i++)                                                                        \
-                    sum[i] = (type)(sum[i] + x[i]);                                                                    \
-            }                                                                                                          \
-            for (int d = s->first; d < s->last; d++)                                                                   \
-                memcpy((type *)r->member[d].data + at, sum, (size_t)n * sizeof(type));                                 \
-        }                                                                                                              \
+#define SUM_SLICE(name, type)                                                                                                    \
+    static void name(Reduction *r, const Slice *s)                                                                               \
+    {                                                                                                                            \
+        type sum[BLOCK];                                                                                                         \
+        for (int64_t at = s->begin; at < s->end; at += BLOCK) {                                                                  \
+            int64_t n = s->end - at < BLOCK ? s->end - at : BLOCK;                                                               \
+            memcpy(sum, (const type *)r->member[0].data + at, (size_t)n * sizeof(type));                                         \
+            for (int d = 1; d < r->members; d++) {                                                                               \
+                const type *restrict x = (const type *)r->member[d].data + at;                                                   \
+                for (int64_t i = 0; i < n; i++)                                                                                  \
+                    sum[i] = (type)(sum[i] + x[i]);                                                                              \
+            }                                                                                                                    \
+            for (int d = s->first; d < s->last; d++)                                                                             \
+                memcpy((type *)r->member[d].data + at, sum, (size_t)n * sizeof(type));                                           \
+        }                                                                                                                        \
     }
 
 SUM_SLICE(sum_f32, float)
@@ -93,23 +96,23 @@ SUM_SLICE(sum_u32, uint32_t)
 SUM_SLICE(sum_u64, uint64_t)
 
 /* In double, rounded by way of float, as on GPUs. */
-#define SUM_HALF_SLICE(name)                                                                                           \
-    static void sum_##name(Reduction *r, const Slice *s)                                                               \
-    {                                                                                                                  \
-        double sum[BLOCK];                                                                                             \
-        mgpu_##name rounded[BLOCK];                                                                                    \
-        for (int64_t at = s->begin; at < s->end; at += BLOCK) {                                                        \
-            int64_t n = s->end - at < BLOCK ? s->end - at : BLOCK;                                                     \
-            for (int d = 0; d < r->members; d++) {                                                                     \
-                const mgpu_##name *restrict x = (const mgpu_##name *)r->member[d].data + at;                           \
-                for (int64_t i = 0; i < n; i++)                                                                        \
-                    sum[i] = d ? sum[i] + (double)mgpu_from_##name(x[i]) : (double)mgpu_from_##name(x[i]);             \
-            }                                                                                                          \
-            for (int64_t i = 0; i < n; i++)                                                                            \
-                rounded[i] = mgpu_to_##name((float)sum[i]);                                                            \
-            for (int d = s->first; d < s->last; d++)                                                                   \
-                memcpy((mgpu_##name *)r->member[d].data + at, rounded, (size_t)n * sizeof *rounded);                   \
-        }                                                                                                              \
+#define SUM_HALF_SLICE(name)                                                                                                     \
+    static void sum_##name(Reduction *r, const Slice *s)                                                                         \
+    {                                                                                                                            \
+        double sum[BLOCK];                                                                                                       \
+        mgpu_##name rounded[BLOCK];                                                                                              \
+        for (int64_t at = s->begin; at < s->end; at += BLOCK) {                                                                  \
+            int64_t n = s->end - at < BLOCK ? s->end - at : BLOCK;                                                               \
+            for (int d = 0; d < r->members; d++) {                                                                               \
+                const mgpu_##name *restrict x = (const mgpu_##name *)r->member[d].data + at;                                     \
+                for (int64_t i = 0; i < n; i++)                                                                                  \
+                    sum[i] = d ? sum[i] + (double)mgpu_from_##name(x[i]) : (double)mgpu_from_##name(x[i]);                       \
+            }                                                                                                                    \
+            for (int64_t i = 0; i < n; i++)                                                                                      \
+                rounded[i] = mgpu_to_##name((float)sum[i]);                                                                      \
+            for (int d = s->first; d < s->last; d++)                                                                             \
+                memcpy((mgpu_##name *)r->member[d].data + at, rounded, (size_t)n * sizeof *rounded);                             \
+        }                                                                                                                        \
     }
 
 SUM_HALF_SLICE(bf16)
@@ -155,13 +158,16 @@ bool mgpu_operands_agree(const Operand *a, const Operand *b, int members)
 {
     const mgpu_participants *p = &a->participants, *q = &b->participants;
     return a->count == b->count && a->tag == b->tag && a->dtype == b->dtype && p->transfer == q->transfer && p->from == q->from &&
-           p->to == q->to && (p->parts == q->parts || (p->parts && q->parts && memcmp(p->parts, q->parts, sizeof *p->parts * (size_t)(members + 1)) == 0));
+           p->to == q->to &&
+           (p->parts == q->parts ||
+            (p->parts && q->parts && memcmp(p->parts, q->parts, sizeof *p->parts * (size_t)(members + 1)) == 0));
 }
 
 mgpu_range mgpu_moved(const Operand *o, int from, int to)
 {
     mgpu_range sent = mgpu_sent_by(&o->participants, o->count, from), received = mgpu_received_by(&o->participants, o->count, to);
-    mgpu_range both = {sent.begin > received.begin ? sent.begin : received.begin, sent.end < received.end ? sent.end : received.end};
+    mgpu_range both = {sent.begin > received.begin ? sent.begin : received.begin,
+                       sent.end < received.end ? sent.end : received.end};
     both.end = both.end < both.begin ? both.begin : both.end;
     return both;
 }
@@ -185,7 +191,8 @@ static void fetch(const Reduction *r, int member)
     for (int d = 0; d < r->members; d++) {
         mgpu_range moved = mgpu_moved(o, d, member);
         if (d != member && moved.end > moved.begin)
-            memcpy((char *)o->data + moved.begin * each, (const char *)r->member[d].data + moved.begin * each, (size_t)((moved.end - moved.begin) * each));
+            memcpy((char *)o->data + moved.begin * each, (const char *)r->member[d].data + moved.begin * each,
+                   (size_t)((moved.end - moved.begin) * each));
     }
 }
 
@@ -199,7 +206,8 @@ static void take_round(Reduction *r, int member, int k)
         Operand both[] = {*o, r->member[round.from]};
         add_slice(&(Reduction){.members = 2, .member = both}, (Slice){begin, end, 0, 1});
     } else if (round.from >= 0 && end > begin) {
-        memcpy((char *)o->data + begin * each, (const char *)r->member[round.from].data + begin * each, (size_t)((end - begin) * each));
+        memcpy((char *)o->data + begin * each, (const char *)r->member[round.from].data + begin * each,
+               (size_t)((end - begin) * each));
     }
 }
 
@@ -241,9 +249,15 @@ static double bytes_sent(const Reduction *r, const Operand *o)
     }
 }
 
-static bool is_in_rounds(const Operand *o) { return mgpu_has_rounds(o->implementation) && o->participants.transfer == MGPU_TRANSFER_REDUCE; }
+static bool is_in_rounds(const Operand *o)
+{
+    return mgpu_has_rounds(o->implementation) && o->participants.transfer == MGPU_TRANSFER_REDUCE;
+}
 
-int mgpu_exchange_rounds(const Operand *o, int members) { return is_in_rounds(o) ? mgpu_round_count(o->implementation, members) : 1; }
+int mgpu_exchange_rounds(const Operand *o, int members)
+{
+    return is_in_rounds(o) ? mgpu_round_count(o->implementation, members) : 1;
+}
 
 static void execute_round(Reduction *r, int member, int part)
 {
@@ -291,14 +305,20 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
 }
 
 /* ---- the collective of devices whose arenas are host memory */
-typedef struct InMemory { Collective collective; Reduction *reduction; } InMemory;
+typedef struct InMemory {
+    Collective collective;
+    Reduction *reduction;
+} InMemory;
 
 static bool exchange_in_memory(Collective *c, int member, const Operand *o)
 {
     return mgpu_exchange(((InMemory *)c)->reduction, member, o);
 }
 
-static const char *made_in_memory(const Collective *c, uint8_t implementation) { return mgpu_has_rounds(implementation) ? mgpu_implementation_name(implementation) : c->name; }
+static const char *made_in_memory(const Collective *c, uint8_t implementation)
+{
+    return mgpu_has_rounds(implementation) ? mgpu_implementation_name(implementation) : c->name;
+}
 
 static double arrival_time_in_memory(const Collective *c, int member)
 {
@@ -317,7 +337,12 @@ static void close_in_memory(Collective *c)
 Collective *mgpu_collective_in_memory(int members, Collective *beside)
 {
     InMemory *c = mgpu_allocate(1, sizeof *c);
-    *c = (InMemory){{.name = "host", .transfer = exchange_in_memory, .close = close_in_memory, .made_by = made_in_memory, .arrival_time = arrival_time_in_memory}, mgpu_reduction_open(members)};
+    *c = (InMemory){{.name = "host",
+                     .transfer = exchange_in_memory,
+                     .close = close_in_memory,
+                     .made_by = made_in_memory,
+                     .arrival_time = arrival_time_in_memory},
+                    mgpu_reduction_open(members)};
     Reduction *r = c->reduction;
     r->link_rate = mgpu_link_rate();
     r->flow = beside ? 1 : 0;

@@ -15,7 +15,7 @@ bool mgpu_exchange(Reduction *, int member, const Operand *);
  * members synchronize. operands: [member]. */
 int mgpu_exchange_rounds(const Operand *, int members);
 void mgpu_exchange_round(Operand *operands, int members, int member, int part);
-void mgpu_wait_for_members(Reduction *);           /* barrier of all members */
+void mgpu_wait_for_members(Reduction *); /* barrier of all members */
 bool mgpu_operands_agree(const Operand *, const Operand *, int members);
 void mgpu_add_operands(Operand *operands, int members, mgpu_range); /* sums all operands to operands[members] */
 /* Returns the part of what member `from` sends that `to` receives. */

@@ -15,7 +15,7 @@ enum { LANES = 64, FEW = 8, BLOCK = 32 };
 
 /* A run of rows at equal distances. */
 typedef struct RowRange {
-    int64_t operand, result;       /* offset of the first row's first element */
+    int64_t operand, result; /* offset of the first row's first element */
     int64_t operand_lane, result_lane;
     int64_t lanes;
 } RowRange;
@@ -61,33 +61,33 @@ static void part_of(const mgpu_rows *t, const mgpu_part *part, int64_t *begin, i
 /* ---- running sums */
 
 /* NAME: elements of type FROM in memory, converted by READ; sums of type SUM; results of type TO. */
-#define CUMSUM(NAME, FROM, READ, SUM, TO)                                                                                  \
-    static void cumsum_##NAME(const mgpu_rows *t, const RowRange *r, const FROM *restrict x, TO *restrict y)                    \
-    {                                                                                                                      \
-        SUM sum[LANES] = {0};                                                                                              \
-        const int64_t n = t->along.extent, first = t->backwards && n ? n - 1 : 0, lanes = r->lanes;                        \
-        const int64_t step = t->backwards ? -t->along.operand : t->along.operand;                                          \
-        const int64_t result_step = t->backwards ? -t->along.result : t->along.result;                                     \
-        x += r->operand + first * t->along.operand;                                                                        \
-        y += r->result + first * t->along.result;                                                                          \
-        if (r->operand_lane == 1 && r->result_lane == 1) {                                                                 \
-            for (int64_t i = 0; i < n; i++)                                                                                \
-                for (int64_t j = 0; j < lanes; j++) {                                                                      \
-                    sum[j] += (SUM)READ(x[i * step + j]);                                                                  \
-                    y[i * result_step + j] = (TO)sum[j];                                                                   \
-                }                                                                                                          \
-            return;                                                                                                        \
-        }                                                                                                                  \
-        for (int64_t i = 0; i < n && lanes == FEW; i++)                                                                    \
-            for (int j = 0; j < FEW; j++) { /* sums in registers */                                                        \
-                sum[j] += (SUM)READ(x[i * step + j * r->operand_lane]);                                                    \
-                y[i * result_step + j * r->result_lane] = (TO)sum[j];                                                      \
-            }                                                                                                              \
-        for (int64_t j = 0; j < lanes && lanes < FEW; j++)                                                                 \
-            for (int64_t i = 0; i < n; i++) {                                                                              \
-                sum[j] += (SUM)READ(x[i * step + j * r->operand_lane]);                                                    \
-                y[i * result_step + j * r->result_lane] = (TO)sum[j];                                                      \
-            }                                                                                                              \
+#define CUMSUM(NAME, FROM, READ, SUM, TO)                                                                                        \
+    static void cumsum_##NAME(const mgpu_rows *t, const RowRange *r, const FROM *restrict x, TO *restrict y)                     \
+    {                                                                                                                            \
+        SUM sum[LANES] = {0};                                                                                                    \
+        const int64_t n = t->along.extent, first = t->backwards && n ? n - 1 : 0, lanes = r->lanes;                              \
+        const int64_t step = t->backwards ? -t->along.operand : t->along.operand;                                                \
+        const int64_t result_step = t->backwards ? -t->along.result : t->along.result;                                           \
+        x += r->operand + first * t->along.operand;                                                                              \
+        y += r->result + first * t->along.result;                                                                                \
+        if (r->operand_lane == 1 && r->result_lane == 1) {                                                                       \
+            for (int64_t i = 0; i < n; i++)                                                                                      \
+                for (int64_t j = 0; j < lanes; j++) {                                                                            \
+                    sum[j] += (SUM)READ(x[i * step + j]);                                                                        \
+                    y[i * result_step + j] = (TO)sum[j];                                                                         \
+                }                                                                                                                \
+            return;                                                                                                              \
+        }                                                                                                                        \
+        for (int64_t i = 0; i < n && lanes == FEW; i++)                                                                          \
+            for (int j = 0; j < FEW; j++) { /* sums in registers */                                                              \
+                sum[j] += (SUM)READ(x[i * step + j * r->operand_lane]);                                                          \
+                y[i * result_step + j * r->result_lane] = (TO)sum[j];                                                            \
+            }                                                                                                                    \
+        for (int64_t j = 0; j < lanes && lanes < FEW; j++)                                                                       \
+            for (int64_t i = 0; i < n; i++) {                                                                                    \
+                sum[j] += (SUM)READ(x[i * step + j * r->operand_lane]);                                                          \
+                y[i * result_step + j * r->result_lane] = (TO)sum[j];                                                            \
+            }                                                                                                                    \
     }
 CUMSUM(bf16, uint16_t, mgpu_from_bf16, double, float)
 CUMSUM(f16, uint16_t, mgpu_from_f16, double, float)
@@ -144,9 +144,10 @@ static uint32_t order_i32(int32_t v) { return (uint32_t)v ^ 0x80000000u; }
 static uint64_t order_i64(int64_t v) { return (uint64_t)v ^ 0x8000000000000000u; }
 static uint32_t order_u32(uint32_t v) { return v; }
 
-typedef uint64_t Narrow;          /* an element of up to 32 bits, and its index */
-typedef unsigned __int128 Wide;   /* of 64 bits */
+typedef uint64_t Narrow;        /* an element of up to 32 bits, and its index */
+typedef unsigned __int128 Wide; /* of 64 bits */
 
+/* clang-format off */
 #define HEAP(KEY)                                                                                                          \
     static void sink_##KEY(KEY *heap, int64_t count, int64_t at)                                                           \
     {                                                                                                                      \
@@ -197,52 +198,53 @@ typedef unsigned __int128 Wide;   /* of 64 bits */
         }                                                                                                                  \
         return from;                                                                                                       \
     }
+/* clang-format on */
 HEAP(Narrow)
 HEAP(Wide)
 
 /* Elements that are not larger than the smallest of the heap are skipped: blocks without a larger one by a loop without branches.
  * Of equal elements the earlier one is larger, so equal ones are skipped, too. */
-#define TOP_K(NAME, FROM, READ, ORDER, TO, KEY)                                                                            \
-    static void top_k_##NAME(const mgpu_rows *t, const RowRange *r, const FROM *restrict x, TO *restrict values,                \
-                             int32_t *restrict places, KEY *heap)                                                          \
-    {                                                                                                                      \
-        const int64_t n = t->along.extent, k = t->k, step = t->along.operand, result_step = t->along.result;               \
-        const int bits = 4 * (int)sizeof(KEY);                                                                             \
-        const bool whole = mgpu_top_k_sorts(n, k);                                                                         \
-        x += r->operand;                                                                                                   \
-        for (int64_t i = 0; i < (whole ? n : k); i++)                                                                      \
-            heap[i] = (KEY)ORDER(x[i * step]) << bits | (uint32_t)~(uint32_t)i;                                            \
-        if (whole)                                                                                                         \
-            heap = sort_digits_##KEY(heap, heap + n, n);                                                                   \
-        else                                                                                                               \
-            make_##KEY(heap, k);                                                                                           \
-        for (int64_t from = k; from < n && !whole; from += BLOCK) {                                                        \
-            const int64_t to = from + BLOCK < n ? from + BLOCK : n;                                                        \
-            const TO least = (TO)READ(x[place_of_##KEY(heap[0]) * step]);                                                  \
-            int larger = 0;                                                                                                \
-            if (step == 1)                                                                                                 \
-                for (int64_t i = from; i < to; i++)                                                                        \
-                    larger |= !((TO)READ(x[i]) <= least);                                                                  \
-            else                                                                                                           \
-                for (int64_t i = from; i < to; i++)                                                                        \
-                    larger |= !((TO)READ(x[i * step]) <= least);                                                           \
-            for (int64_t i = from; i < to && larger; i++) {                                                                \
-                const KEY key = (KEY)ORDER(x[i * step]) << bits | (uint32_t)~(uint32_t)i;                                  \
-                if (key > heap[0]) {                                                                                       \
-                    heap[0] = key;                                                                                         \
-                    sink_##KEY(heap, k, 0);                                                                                \
-                }                                                                                                          \
-            }                                                                                                              \
-        }                                                                                                                  \
-        if (!whole)                                                                                                        \
-            sort_##KEY(heap, k);                                                                                           \
-        for (int64_t i = 0; i < k; i++) {                                                                                  \
-            const int64_t place = place_of_##KEY(heap[i]);                                                                 \
-            if (values)                                                                                                    \
-                values[r->result + i * result_step] = (TO)READ(x[place * step]);                                           \
-            if (places)                                                                                                    \
-                places[r->result + i * result_step] = (int32_t)place;                                                      \
-        }                                                                                                                  \
+#define TOP_K(NAME, FROM, READ, ORDER, TO, KEY)                                                                                  \
+    static void top_k_##NAME(const mgpu_rows *t, const RowRange *r, const FROM *restrict x, TO *restrict values,                 \
+                             int32_t *restrict places, KEY *heap)                                                                \
+    {                                                                                                                            \
+        const int64_t n = t->along.extent, k = t->k, step = t->along.operand, result_step = t->along.result;                     \
+        const int bits = 4 * (int)sizeof(KEY);                                                                                   \
+        const bool whole = mgpu_top_k_sorts(n, k);                                                                               \
+        x += r->operand;                                                                                                         \
+        for (int64_t i = 0; i < (whole ? n : k); i++)                                                                            \
+            heap[i] = (KEY)ORDER(x[i * step]) << bits | (uint32_t) ~(uint32_t)i;                                                 \
+        if (whole)                                                                                                               \
+            heap = sort_digits_##KEY(heap, heap + n, n);                                                                         \
+        else                                                                                                                     \
+            make_##KEY(heap, k);                                                                                                 \
+        for (int64_t from = k; from < n && !whole; from += BLOCK) {                                                              \
+            const int64_t to = from + BLOCK < n ? from + BLOCK : n;                                                              \
+            const TO least = (TO)READ(x[place_of_##KEY(heap[0]) * step]);                                                        \
+            int larger = 0;                                                                                                      \
+            if (step == 1)                                                                                                       \
+                for (int64_t i = from; i < to; i++)                                                                              \
+                    larger |= !((TO)READ(x[i]) <= least);                                                                        \
+            else                                                                                                                 \
+                for (int64_t i = from; i < to; i++)                                                                              \
+                    larger |= !((TO)READ(x[i * step]) <= least);                                                                 \
+            for (int64_t i = from; i < to && larger; i++) {                                                                      \
+                const KEY key = (KEY)ORDER(x[i * step]) << bits | (uint32_t) ~(uint32_t)i;                                       \
+                if (key > heap[0]) {                                                                                             \
+                    heap[0] = key;                                                                                               \
+                    sink_##KEY(heap, k, 0);                                                                                      \
+                }                                                                                                                \
+            }                                                                                                                    \
+        }                                                                                                                        \
+        if (!whole)                                                                                                              \
+            sort_##KEY(heap, k);                                                                                                 \
+        for (int64_t i = 0; i < k; i++) {                                                                                        \
+            const int64_t place = place_of_##KEY(heap[i]);                                                                       \
+            if (values)                                                                                                          \
+                values[r->result + i * result_step] = (TO)READ(x[place * step]);                                                 \
+            if (places)                                                                                                          \
+                places[r->result + i * result_step] = (int32_t)place;                                                            \
+        }                                                                                                                        \
     }
 TOP_K(bf16, uint16_t, mgpu_from_bf16, order_bf16, float, Narrow)
 TOP_K(f16, uint16_t, mgpu_from_f16, order_f16, float, Narrow)

@@ -30,13 +30,13 @@ static int64_t column_parts(int64_t columns, int64_t grain, int64_t threads)
     return best;
 }
 
-#define COUNT_OF(name, element)                                                                                            \
-    static void count_##name(int64_t *cost, const element *index, int64_t count, int64_t from, int64_t to, int shift)      \
-    {                                                                                                                      \
-        const int64_t step = (count + LOOKED - 1) / LOOKED;                                                                \
-        for (int64_t i = 0; i < count; i += step)                                                                          \
-            if ((int64_t)index[i] >= from && (int64_t)index[i] < to)                                                       \
-                cost[((int64_t)index[i] - from) >> shift] += VALUE_COST * step;                                            \
+#define COUNT_OF(name, element)                                                                                                  \
+    static void count_##name(int64_t *cost, const element *index, int64_t count, int64_t from, int64_t to, int shift)            \
+    {                                                                                                                            \
+        const int64_t step = (count + LOOKED - 1) / LOOKED;                                                                      \
+        for (int64_t i = 0; i < count; i += step)                                                                                \
+            if ((int64_t)index[i] >= from && (int64_t)index[i] < to)                                                             \
+                cost[((int64_t)index[i] - from) >> shift] += VALUE_COST * step;                                                  \
     }
 COUNT_OF(u8, uint8_t)
 COUNT_OF(i8, int8_t)
@@ -46,7 +46,11 @@ COUNT_OF(u32, uint32_t)
 COUNT_OF(i32, int32_t)
 COUNT_OF(i64, int64_t)
 
-typedef struct Index { const void *numbers; uint8_t type; int64_t count; } Index;
+typedef struct Index {
+    const void *numbers;
+    uint8_t type;
+    int64_t count;
+} Index;
 
 /* Computes the cost of rows [from, to), in bins of 1 << shift rows. */
 static void count_rows(int64_t *cost, const Index *x, int64_t from, int64_t to, int shift)

@@ -19,8 +19,13 @@ static int64_t draw(Trial *t, int64_t below)
 
 static void call(Trial *t, const mgpu_kernel *k, bool *called, int thread, int64_t begin, int64_t end)
 {
-    mgpu_part part = {.samples = t->samples, .begin = begin, .end = end, .thread = thread, .threads = t->threads,
-                      .first = !called[thread], .stride = t->stride};
+    mgpu_part part = {.samples = t->samples,
+                      .begin = begin,
+                      .end = end,
+                      .thread = thread,
+                      .threads = t->threads,
+                      .first = !called[thread],
+                      .stride = t->stride};
     called[thread] = true;
     t->arguments[t->work_argument] = t->work + thread * t->stride;
     const mgpu_contract_variant *variant = t->variant && k->contraction ? mgpu_contract_choice(t->variant) : NULL;
@@ -85,9 +90,16 @@ int mgpu_run_trials(const char *file, const mgpu_kernel *kernels)
         const TrialCall *c = &calls[i];
         const int64_t *offsets = (const int64_t *)(memory + c->arguments);
         void **arguments = calloc((size_t)c->work_argument + 1, sizeof *arguments);
-        Trial t = {.threads = (int)c->threads, .samples = c->samples, .work = memory + c->work, .stride = c->stride, .arguments = arguments,
-                   .work_argument = (int)c->work_argument, .step = c->step, .random = c->random,
-                   .variant = (int)c->variant, .shared = c->shared};
+        Trial t = {.threads = (int)c->threads,
+                   .samples = c->samples,
+                   .work = memory + c->work,
+                   .stride = c->stride,
+                   .arguments = arguments,
+                   .work_argument = (int)c->work_argument,
+                   .step = c->step,
+                   .random = c->random,
+                   .variant = (int)c->variant,
+                   .shared = c->shared};
         if (!arguments)
             return CANNOT;
         for (int64_t k = 0; k < c->work_argument; k++)

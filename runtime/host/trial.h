@@ -10,21 +10,21 @@ enum { MOST_TRIAL_THREADS = 7 };
 typedef struct Trial { /* a call of a kernel by so many threads, one after the other, for parts of random sizes */
     int threads;
     int64_t samples;
-    char *work;          /* of all threads: `stride` bytes each */
+    char *work; /* of all threads: `stride` bytes each */
     int64_t stride;
-    void **arguments;    /* the last one is the workspace, which is set for each thread */
+    void **arguments; /* the last one is the workspace, which is set for each thread */
     int work_argument;
     mgpu_step step;
-    uint64_t random;     /* state of the random numbers that choose parts; never 0 */
-    int variant;         /* contractions: number of mgpu_contract_choice; 0: the kernel's own */
-    bool shared;         /* contractions: by mgpu_contract_shared */
+    uint64_t random; /* state of the random numbers that choose parts; never 0 */
+    int variant;     /* contractions: number of mgpu_contract_choice; 0: the kernel's own */
+    bool shared;     /* contractions: by mgpu_contract_shared */
 } Trial;
 void mgpu_try_kernel(const mgpu_kernel *, Trial *);
 
 /* The file begins with this head; tensors, workspaces and calls follow anywhere. Offsets are from its beginning. */
 typedef struct TrialHead {
-    int64_t calls, count;     /* TrialCall [count] */
-    int64_t begun;            /* calls begun so far: if a kernel ends the program, it was the last of these */
+    int64_t calls, count; /* TrialCall [count] */
+    int64_t begun;        /* calls begun so far: if a kernel ends the program, it was the last of these */
 } TrialHead;
 typedef struct TrialCall {
     int64_t kernel, threads, samples, work, stride;

@@ -24,14 +24,14 @@ struct mgpu_model {
     RunOptions options;
     Engine *engine;
     Feed feed;
-    bool *wanted;                /* for each input of the model: some output depends on it */
-    mgpu_model_tensor *inputs;   /* the wanted inputs */
-    int *input_of;               /* for each of them, its index in the model */
+    bool *wanted;              /* for each input of the model: some output depends on it */
+    mgpu_model_tensor *inputs; /* the wanted inputs */
+    int *input_of;             /* for each of them, its index in the model */
     mgpu_model_tensor *outputs;
     int input_count;
-    Dataset set;                 /* the caller's samples in the current call */
-    const uint8_t **samples;     /* for each input: its samples */
-    pthread_mutex_t lock;        /* held during a call */
+    Dataset set;             /* the caller's samples in the current call */
+    const uint8_t **samples; /* for each input: its samples */
+    pthread_mutex_t lock;    /* held during a call */
 };
 
 /* ---- the caller's samples as a data set with a column for each input */
@@ -179,7 +179,7 @@ typedef struct PredictCall {
     int64_t samples;
     const void *const *inputs;
     void *const *outputs;
-    char *complaint;             /* about a sample that does not fit; else NULL */
+    char *complaint; /* about a sample that does not fit; else NULL */
 } PredictCall;
 
 static void run(void *argument)

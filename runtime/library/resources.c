@@ -17,10 +17,20 @@
 /* In the order of release. TEXT: a stream of open_memstream. */
 typedef enum ResourceKind { THREAD, GZIP, STREAM, TEXT, FOLDER, DESCRIPTOR, MAPPING, KINDS } ResourceKind;
 /* The result of such a stream, which is not in the frame of its opener, since that may be gone. */
-typedef struct Made { char *text; size_t length; char **to; size_t *to_length; } Made;
-typedef struct Resource { ResourceKind kind; uintptr_t key; size_t bytes; Made *made; } Resource; /* bytes: of a mapping */
+typedef struct Made {
+    char *text;
+    size_t length;
+    char **to;
+    size_t *to_length;
+} Made;
+typedef struct Resource {
+    ResourceKind kind;
+    uintptr_t key;
+    size_t bytes;
+    Made *made;
+} Resource; /* bytes: of a mapping */
 struct Resources {
-    uintptr_t *set;              /* 0: free; the size is a power of two */
+    uintptr_t *set; /* 0: free; the size is a power of two */
     size_t capacity, count;
     Resource *items;
     int item_capacity, item_count;
@@ -417,7 +427,8 @@ static void release(const Resource *item)
     switch (item->kind) {
     case THREAD: __real_pthread_join((pthread_t)item->key, NULL); break;
     case GZIP: __real_gzclose((gzFile)item->key); break;
-    case STREAM: case TEXT: __real_fclose((FILE *)item->key); break;
+    case STREAM:
+    case TEXT: __real_fclose((FILE *)item->key); break;
     case FOLDER: __real_closedir((DIR *)item->key); break;
     case DESCRIPTOR: __real_close((int)item->key); break;
     case MAPPING: __real_munmap((void *)item->key, item->bytes); break;

@@ -4,7 +4,7 @@
 
 #include "runtime/base/context.h"
 
-struct Resources *mgpu_resources_new(void); /* NULL without memory */
+struct Resources *mgpu_resources_new(void);   /* NULL without memory */
 void mgpu_resources_free(struct Resources *); /* of a context that has no resources yet */
 /* Called when the context has failed or is idle: ends its threads, closes its files, frees its memory. */
 void mgpu_resources_release(Context *);

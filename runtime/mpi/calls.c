@@ -51,7 +51,8 @@ static const char *start(int *rank, int *count, char host[MGPU_MPI_HOST])
     return NULL;
 }
 
-static void exchange(int channel, const void *from, const int *sent, const int *from_at, void *to, const int *received, const int *to_at)
+static void exchange(int channel, const void *from, const int *sent, const int *from_at, void *to, const int *received,
+                     const int *to_at)
 {
     pthread_mutex_lock(&lock);
     MPI_Ialltoallv(from, sent, from_at, MPI_BYTE, to, received, to_at, MPI_BYTE, comm[channel], &request[channel]);

@@ -12,9 +12,9 @@ Collective *mgpu_collective_spanning(const Processes *, const mgpu_plan *, int c
 
 /* ---- presence.c */
 typedef struct Presence Presence;
-Presence *mgpu_presence_open(const Processes *, double patience); /* seconds; 0: unlimited */
-void mgpu_presence_close(Presence *, Processes *);  /* collective */
-void mgpu_presence_set_wait(Presence *, int channel, const char *what); /* what: the purpose; NULL: does not wait */
+Presence *mgpu_presence_open(const Processes *, double patience);          /* seconds; 0: unlimited */
+void mgpu_presence_close(Presence *, Processes *);                         /* collective */
+void mgpu_presence_set_wait(Presence *, int channel, const char *what);    /* what: the purpose; NULL: does not wait */
 bool mgpu_presence_describe_wait(Presence *, char *text, size_t capacity); /* see Processes.waits */
 void mgpu_presence_watch(Presence *, Where *, const void *engine);
 /* Called after a wait that exceeded the patience: finds the culprit; mgpu_presence_end_if_hung may end the program. */

@@ -15,20 +15,23 @@
 enum { LISTENERS = 2, TEXT = 320, SILENT_TICKS = 4 };
 static const double LONGEST_TICK_S = 5, TICKS = 16;
 
-typedef struct RankState { int waits; char host[96], at[TEXT]; } RankState;
+typedef struct RankState {
+    int waits;
+    char host[96], at[TEXT];
+} RankState;
 _Static_assert(sizeof(RankState) <= MGPU_MPI_CARD, "a message holds a card");
 
 struct Presence {
     const Processes *processes;
-    double patience;            /* in seconds */
+    double patience; /* in seconds */
     Ticker *ticker;
-    pthread_mutex_t lock;       /* protects the members below */
+    pthread_mutex_t lock;                 /* protects the members below */
     const char *waits[MGPU_MPI_CHANNELS]; /* purpose of the wait, or NULL */
     Where *where;
     const void *engine;
-    RankState *states;                /* of listeners, by rank */
+    RankState *states;                 /* of listeners, by rank */
     int64_t sent[LISTENERS], received; /* numbers of messages */
-    int64_t *last_tick, ticks;      /* last_tick: tick of each rank's last card; ticks: counted while this process runs */
+    int64_t *last_tick, ticks;         /* last_tick: tick of each rank's last card; ticks: counted while this process runs */
 };
 
 /* Prints what some thread does before there is an engine. */
@@ -102,10 +105,13 @@ static _Noreturn void name(const Presence *r, int rank, bool silent, double wait
 {
     RankState own = own_state(r), *its = &r->states[rank];
     if (silent)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s: rank %d on %s has said nothing for %g s, so it hangs or cannot be reached; when it last did it was at: %s. MGPU_PATIENCE=%g waits twice as long, off for ever",
-                  own.at, rank, its->host, waited, its->at, 2 * r->patience);
-    mgpu_fail(MGPU_MACHINE_FAILED, "%s: rank %d on %s has not come to it for %g s: it is at: %s. MGPU_PATIENCE=%g waits twice as long, off for ever", own.at, rank, its->host, waited, its->at,
-              2 * r->patience);
+        mgpu_fail(
+            MGPU_MACHINE_FAILED,
+            "%s: rank %d on %s has said nothing for %g s, so it hangs or cannot be reached; when it last did it was at: %s. MGPU_PATIENCE=%g waits twice as long, off for ever",
+            own.at, rank, its->host, waited, its->at, 2 * r->patience);
+    mgpu_fail(MGPU_MACHINE_FAILED,
+              "%s: rank %d on %s has not come to it for %g s: it is at: %s. MGPU_PATIENCE=%g waits twice as long, off for ever",
+              own.at, rank, its->host, waited, its->at, 2 * r->patience);
 }
 
 bool mgpu_presence_find_culprit(Presence *r, bool busy, char *text, size_t capacity)
@@ -117,7 +123,9 @@ bool mgpu_presence_find_culprit(Presence *r, bool busy, char *text, size_t capac
     if (busy)
         snprintf(text, capacity, "rank %d on %s has not come to it: it is at: %s", who, r->states[who].host, r->states[who].at);
     if (silent)
-        snprintf(text, capacity, "rank %d on %s has said nothing for a while, so it hangs or cannot be reached; when it last did it was at: %s", who, r->states[who].host, r->states[who].at);
+        snprintf(text, capacity,
+                 "rank %d on %s has said nothing for a while, so it hangs or cannot be reached; when it last did it was at: %s",
+                 who, r->states[who].host, r->states[who].at);
     pthread_mutex_unlock(&r->lock);
     return silent || busy;
 }
@@ -130,8 +138,10 @@ void mgpu_presence_end_if_hung(Presence *r, const char *what, double waited)
     if (who >= 0 && (r->processes->rank == 0 || who == 0 || last))
         name(r, who, silent, waited);
     if (who < 0 && (last || (listens && r->processes->rank == 0)))
-        mgpu_fail(MGPU_MACHINE_FAILED, "%s: nothing has come from the other processes for %g s, and all of them wait; MGPU_PATIENCE=%g waits twice as long, off for ever", what, waited,
-                  2 * r->patience);
+        mgpu_fail(
+            MGPU_MACHINE_FAILED,
+            "%s: nothing has come from the other processes for %g s, and all of them wait; MGPU_PATIENCE=%g waits twice as long, off for ever",
+            what, waited, 2 * r->patience);
     pthread_mutex_unlock(&r->lock);
 }
 

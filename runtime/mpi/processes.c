@@ -88,9 +88,13 @@ static void bring(Processes *p, const uint8_t *own, uint8_t *all, const int64_t 
 }
 
 static void gather(Processes *p, void *all, const int64_t *at) { bring(p, (uint8_t *)all + at[p->rank], all, at, true); }
-static void collect(Processes *p, const void *own, void *all, const int64_t *at) { bring(p, own, p->rank ? NULL : all, at, false); }
+static void collect(Processes *p, const void *own, void *all, const int64_t *at)
+{
+    bring(p, own, p->rank ? NULL : all, at, false);
+}
 
-static void exchange(Processes *p, const void *from, const int *sent, const int *from_at, void *to, const int *received, const int *to_at)
+static void exchange(Processes *p, const void *from, const int *sent, const int *from_at, void *to, const int *received,
+                     const int *to_at)
 {
     mgpu_mpi.exchange(MGPU_MPI_SAVE, from, sent, from_at, to, received, to_at);
     mgpu_mpi_wait(p, MGPU_MPI_SAVE, "parts of a save");
@@ -99,7 +103,10 @@ static void exchange(Processes *p, const void *from, const int *sent, const int 
 /* Rank 0 reports the first rank that differs, which ends the others. */
 static void compare(Processes *p, const char *what, const char *cure, uint64_t digest)
 {
-    typedef struct RankIdentity { uint64_t digest; char host[MGPU_MPI_HOST]; } RankIdentity;
+    typedef struct RankIdentity {
+        uint64_t digest;
+        char host[MGPU_MPI_HOST];
+    } RankIdentity;
     RankIdentity *cards = mgpu_allocate((size_t)p->count, sizeof *cards);
     cards[p->rank].digest = digest;
     snprintf(cards[p->rank].host, sizeof cards->host, "%s", p->host);
@@ -108,7 +115,8 @@ static void compare(Processes *p, const char *what, const char *cure, uint64_t d
         while (cards[r].digest != cards[0].digest && p->rank)
             pause();
         if (cards[r].digest != cards[0].digest)
-            mgpu_fail(MGPU_MACHINE_FAILED, "rank %d on %s has %s than rank 0 on %s; %s", r, cards[r].host, what, cards[0].host, cure);
+            mgpu_fail(MGPU_MACHINE_FAILED, "rank %d on %s has %s than rank 0 on %s; %s", r, cards[r].host, what, cards[0].host,
+                      cure);
     }
     free(cards);
 }
@@ -130,13 +138,16 @@ static void check(const Processes *p, const mgpu_program *program, const mgpu_pl
 {
     if (p->count > plan->devices) {
         int enough = devices_for(p, program);
-        char *cure = enough ? mgpu_format("run with --devices %d", enough) : mgpu_format("compile with --devices %s:%d", plan->kind, p->count);
-        mgpu_fail(MGPU_BAD_USAGE, "%d processes share %d device%s, and each needs one; %s, or start with mpirun -n %d", p->count, plan->devices,
-                  plan->devices == 1 ? "" : "s", cure, plan->devices);
+        char *cure = enough ? mgpu_format("run with --devices %d", enough)
+                            : mgpu_format("compile with --devices %s:%d", plan->kind, p->count);
+        mgpu_fail(MGPU_BAD_USAGE, "%d processes share %d device%s, and each needs one; %s, or start with mpirun -n %d", p->count,
+                  plan->devices, plan->devices == 1 ? "" : "s", cure, plan->devices);
     }
     if (program->unsaved)
-        mgpu_fail(MGPU_BAD_USAGE, "several processes train one model, and by --plan %s each device has its own (%s); leave it out, or start one process", program->policy,
-                  program->policy_label);
+        mgpu_fail(
+            MGPU_BAD_USAGE,
+            "several processes train one model, and by --plan %s each device has its own (%s); leave it out, or start one process",
+            program->policy, program->policy_label);
 }
 
 static Collective *connect(Processes *p, const mgpu_plan *plan, int lane)
@@ -148,7 +159,10 @@ static bool find_culprit(const Processes *p, bool busy, char *text, size_t capac
 {
     return mgpu_presence_find_culprit(((const Mpi *)p)->presence, busy, text, capacity);
 }
-static bool waits(const Processes *p, char *text, size_t capacity) { return mgpu_presence_describe_wait(((const Mpi *)p)->presence, text, capacity); }
+static bool waits(const Processes *p, char *text, size_t capacity)
+{
+    return mgpu_presence_describe_wait(((const Mpi *)p)->presence, text, capacity);
+}
 static void watch(Processes *p, Where *where, const void *engine) { mgpu_presence_watch(((Mpi *)p)->presence, where, engine); }
 
 static void close_processes(Processes *p)
@@ -166,7 +180,9 @@ static void close_processes(Processes *p)
  * schedulers' launchers only set ranks. */
 static int launched(void)
 {
-    static const char *const COUNTS[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}, *const RANKS[] = {"PMIX_RANK", "PMI_RANK", "PMI_FD"};
+    static const char *const COUNTS[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}, *const RANKS[] = {
+                                                                                                          "PMIX_RANK", "PMI_RANK",
+                                                                                                          "PMI_FD"};
     int most = 0;
     for (int i = 0; i < MGPU_COUNT(COUNTS); i++)
         if (getenv(COUNTS[i]) && atoi(getenv(COUNTS[i])) > most)
@@ -207,14 +223,29 @@ Processes *mgpu_mpi_processes(void)
         mgpu_fail(MGPU_MACHINE_FAILED, "this MPI cannot be used: %s", lacks);
     Processes *p = &m->processes;
     if (p->count == 1 && started > 1)
-        mgpu_fail(MGPU_MACHINE_FAILED, "%d processes were started, and none sees the others: they were started by another MPI than the one that the program is linked with; use its mpirun, "
-                  "or what srun --mpi=list says, or compile again with MPICC", started);
+        mgpu_fail(
+            MGPU_MACHINE_FAILED,
+            "%d processes were started, and none sees the others: they were started by another MPI than the one that the program is linked with; use its mpirun, "
+            "or what srun --mpi=list says, or compile again with MPICC",
+            started);
     if (p->count == 1) {
         close_processes(p);
         return NULL;
     }
-    *p = (Processes){.rank = p->rank, .count = p->count, .host = m->host, .check = check, .connect = connect, .follow = follow,
-                     .compare = compare, .gather = gather, .collect = collect, .exchange = exchange, .watch = watch, .find_culprit = find_culprit, .waits = waits, .close = close_processes};
+    *p = (Processes){.rank = p->rank,
+                     .count = p->count,
+                     .host = m->host,
+                     .check = check,
+                     .connect = connect,
+                     .follow = follow,
+                     .compare = compare,
+                     .gather = gather,
+                     .collect = collect,
+                     .exchange = exchange,
+                     .watch = watch,
+                     .find_culprit = find_culprit,
+                     .waits = waits,
+                     .close = close_processes};
     snprintf(m->speaker, sizeof m->speaker, "rank %d on %s: ", p->rank, m->host);
     mgpu_speak_as(m->speaker, p->rank == 0, mgpu_mpi.abort);
     m->patience = mgpu_patience();

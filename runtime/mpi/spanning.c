@@ -19,15 +19,15 @@ typedef struct Spanning {
     Collective collective;
     const Processes *processes;
     int channel, ranks, rank, devices;
-    int first, members;      /* devices of this process */
+    int first, members; /* devices of this process */
     Reduction *here;
-    Operand *operand;        /* [members + 1]: the last is the sum over them, in `whole` */
-    Operand *rank_parts;          /* [ranks + 1]: this rank's part from each rank; the last is their sum */
+    Operand *operand;          /* [members + 1]: the last is the sum over them, in `whole` */
+    Operand *rank_parts;       /* [ranks + 1]: this rank's part from each rank; the last is their sum */
     uint8_t *whole, *received; /* all elements; this rank's part from each rank */
     int64_t capacity, part_capacity;
     int *sent, *sent_at, *got, *got_at; /* bytes, by rank */
-    int64_t *code_parts;     /* [devices + 1]: offsets of the codes of one-bit gradients, which are gathered */
-    const void **codes;      /* [devices] */
+    int64_t *code_parts;                /* [devices + 1]: offsets of the codes of one-bit gradients, which are gathered */
+    const void **codes;                 /* [devices] */
     double *arrived_at;
 } Spanning;
 
@@ -62,7 +62,8 @@ static mgpu_range within(mgpu_range s, mgpu_range bounds)
 static mgpu_range share_of_rank(const Spanning *s, const Operand *o, int share, int rank)
 {
     mgpu_range all = {0, 0};
-    for (int d = mgpu_first_device(s->processes, s->devices, rank); d < mgpu_first_device(s->processes, s->devices, rank + 1); d++) {
+    for (int d = mgpu_first_device(s->processes, s->devices, rank); d < mgpu_first_device(s->processes, s->devices, rank + 1);
+         d++) {
         mgpu_range own = mgpu_share_of(&o->participants, share, o->count, d);
         if (own.end > own.begin)
             all = (mgpu_range){all.end > all.begin ? all.begin : own.begin, own.end};
@@ -145,7 +146,8 @@ static void give(Spanning *s, int member, const Operand *o)
     }
     mgpu_range sent = mgpu_sent_by(&o->participants, o->count, s->first + member);
     if (sent.end > sent.begin)
-        memcpy(s->whole + sent.begin * each, (const uint8_t *)o->data + sent.begin * each, (size_t)((sent.end - sent.begin) * each));
+        memcpy(s->whole + sent.begin * each, (const uint8_t *)o->data + sent.begin * each,
+               (size_t)((sent.end - sent.begin) * each));
 }
 
 static void take(const Spanning *s, int member, const Operand *o)
@@ -181,8 +183,13 @@ static void transfer_values(Spanning *s, int member, const Operand *o)
 
 static Operand codes_of(const Spanning *s, const Operand *o)
 {
-    return (Operand){.name = o->name, .buffer = "codes", .data = s->whole, .count = mgpu_sent_bytes(o) * s->devices, .dtype = MGPU_U8,
-                     .participants = {.transfer = MGPU_TRANSFER_ALL_GATHER, .parts = s->code_parts}, .tag = o->tag};
+    return (Operand){.name = o->name,
+                     .buffer = "codes",
+                     .data = s->whole,
+                     .count = mgpu_sent_bytes(o) * s->devices,
+                     .dtype = MGPU_U8,
+                     .participants = {.transfer = MGPU_TRANSFER_ALL_GATHER, .parts = s->code_parts},
+                     .tag = o->tag};
 }
 
 static void add_codes(Spanning *s, const Operand *o)
@@ -234,7 +241,8 @@ static double arrival_time(const Collective *c, int device)
 static void close_spanning(Collective *c)
 {
     Spanning *s = (Spanning *)c;
-    void *const OWN[] = {s->operand, s->rank_parts, s->whole, s->received, s->sent, s->sent_at, s->got, s->got_at, s->code_parts, s->codes, s->arrived_at};
+    void *const OWN[] = {s->operand, s->rank_parts, s->whole,      s->received, s->sent,      s->sent_at,
+                         s->got,     s->got_at,     s->code_parts, s->codes,    s->arrived_at};
     mgpu_reduction_close(s->here);
     for (int i = 0; i < MGPU_COUNT(OWN); i++)
         free(OWN[i]);
@@ -246,8 +254,14 @@ Collective *mgpu_collective_spanning(const Processes *p, const mgpu_plan *plan, 
     Spanning *s = mgpu_allocate(1, sizeof *s);
     int first = mgpu_local_devices(p, plan->devices).first, members = mgpu_local_devices(p, plan->devices).end - first;
     size_t ranks = (size_t)p->count;
-    *s = (Spanning){.processes = p, .collective = {.name = "MPI", .transfer = transfer, .close = close_spanning, .arrival_time = arrival_time},
-                    .channel = channel, .ranks = p->count, .rank = p->rank, .devices = plan->devices, .first = first, .members = members,
+    *s = (Spanning){.processes = p,
+                    .collective = {.name = "MPI", .transfer = transfer, .close = close_spanning, .arrival_time = arrival_time},
+                    .channel = channel,
+                    .ranks = p->count,
+                    .rank = p->rank,
+                    .devices = plan->devices,
+                    .first = first,
+                    .members = members,
                     .here = mgpu_reduction_open(members)};
     s->operand = mgpu_allocate((size_t)members + 1, sizeof *s->operand);
     s->rank_parts = mgpu_allocate(ranks + 1, sizeof *s->rank_parts);

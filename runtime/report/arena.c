@@ -9,7 +9,9 @@
 
 enum { WIDTH = 960, HEIGHT = 360, LEFT_OF_IT = 80, BELOW = 24, MOST_BUFFERS = 4000, LISTED = 16 };
 
-typedef struct Life { double begin_us, end_us; } Life; /* begin > end: unused */
+typedef struct Life {
+    double begin_us, end_us;
+} Life; /* begin > end: unused */
 
 static void touch(Life *lives, const ViewDevice *d)
 {
@@ -42,11 +44,15 @@ static void draw(const Buffer *b, const Life *l, double end_us, double arena, Sh
     double x0 = mgpu_view_stays(b) ? 0 : l->begin_us / end_us, x1 = mgpu_view_stays(b) ? 1 : l->end_us / end_us;
     double height = (double)mgpu_view_buffer_bytes(b) / arena * HEIGHT, bottom = (double)b->offset / arena * HEIGHT;
     double x = LEFT_OF_IT + x0 * (WIDTH - LEFT_OF_IT), width = (x1 - x0) * (WIDTH - LEFT_OF_IT);
-    fprintf(s->f, "<rect class=\"b-%s%s\" x=\"%.1f\" y=\"%.2f\" width=\"%.1f\" height=\"%.2f\"><title>", BUFFER_KIND_NAME[b->kind],
-             height < THIN ? " thin" : "", x, HEIGHT - bottom - height, width > .4 ? width : .4, height > .15 ? height : .15);
-    mgpu_svg_text(mgpu_sheet_text(s, "%s, %s at %lld%s", b->name, mgpu_sheet_bytes(s, (double)mgpu_view_buffer_bytes(b)), (long long)b->offset,
-                    mgpu_view_stays(b) ? ", through the step" : mgpu_sheet_text(s, ", %s to %s", mgpu_sheet_time(s, l->begin_us), mgpu_sheet_time(s, l->end_us))),
-             s);
+    fprintf(s->f, "<rect class=\"b-%s%s\" x=\"%.1f\" y=\"%.2f\" width=\"%.1f\" height=\"%.2f\"><title>",
+            BUFFER_KIND_NAME[b->kind], height < THIN ? " thin" : "", x, HEIGHT - bottom - height, width > .4 ? width : .4,
+            height > .15 ? height : .15);
+    mgpu_svg_text(mgpu_sheet_text(s, "%s, %s at %lld%s", b->name, mgpu_sheet_bytes(s, (double)mgpu_view_buffer_bytes(b)),
+                                  (long long)b->offset,
+                                  mgpu_view_stays(b) ? ", through the step"
+                                                     : mgpu_sheet_text(s, ", %s to %s", mgpu_sheet_time(s, l->begin_us),
+                                                                       mgpu_sheet_time(s, l->end_us))),
+                  s);
     fprintf(s->f, "</title></rect>\n");
     draw_name(b->name, x, HEIGHT - bottom - height, width, height, b->kind == BUFFER_TEMPORARY, s);
 }
@@ -71,22 +77,23 @@ static void draw_axes(double arena, double end_us, Sheet *s)
     for (double at = 0; at <= arena; at += bytes) {
         double y = HEIGHT - HEIGHT * at / arena;
         fprintf(s->f, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                 LEFT_OF_IT, y, WIDTH, LEFT_OF_IT - 4, y + (y < 8 ? 9 : 4), mgpu_sheet_bytes(s, at));
+                LEFT_OF_IT, y, WIDTH, LEFT_OF_IT - 4, y + (y < 8 ? 9 : 4), mgpu_sheet_bytes(s, at));
     }
     for (double at = 0; at <= end_us; at += us) {
         double x = LEFT_OF_IT + (WIDTH - LEFT_OF_IT) * at / end_us;
-        fprintf(s->f, "<path class=\"grid\" d=\"M%.1f 0V%d\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%s</text>\n", x, HEIGHT,
-                 x, HEIGHT + 16,
-                 x < LEFT_OF_IT + 8 ? "start"
-                 : x > WIDTH - 20   ? "end"
-                                    : "middle",
-                 tick_text(at, end_us, s));
+        fprintf(s->f, "<path class=\"grid\" d=\"M%.1f 0V%d\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%s</text>\n", x,
+                HEIGHT, x, HEIGHT + 16,
+                x < LEFT_OF_IT + 8 ? "start"
+                : x > WIDTH - 20   ? "end"
+                                   : "middle",
+                tick_text(at, end_us, s));
     }
 }
 
 void mgpu_arena_print(const Page *p, Sheet *s)
 {
-    static const char *const KINDS[] = {"step", "input", "variable", "report", "output", "temporary", "bucket", "workspace", "local"};
+    static const char *const KINDS[] = {"step",      "input",  "variable",  "report", "output",
+                                        "temporary", "bucket", "workspace", "local"};
     const ViewDevice *d = &p->view->devices[0];
     double end_us = p->view->end_us > 0 ? p->view->end_us : 1e-3, arena = d->arena_bytes > 0 ? (double)d->arena_bytes : 1;
     Life *lives = MGPU_SHEET_NEW(s, Life, d->buffer_count);
@@ -97,12 +104,15 @@ void mgpu_arena_print(const Page *p, Sheet *s)
     }
     qsort(order, (size_t)d->buffer_count, sizeof *order, mgpu_view_by_bytes);
     touch(lives, d);
-    fprintf(s->f, "<section id=\"memory\"><h2>Memory</h2>\n<p>The arena of device 0 in a training step, %s: who is where when. ", mgpu_sheet_bytes(s, arena));
+    fprintf(s->f, "<section id=\"memory\"><h2>Memory</h2>\n<p>The arena of device 0 in a training step, %s: who is where when. ",
+            mgpu_sheet_bytes(s, arena));
     if (p->view->schedule->outside_arena_bytes)
         fprintf(s->f, "Besides it, transfers take %s. ", mgpu_sheet_bytes(s, (double)p->view->schedule->outside_arena_bytes));
     for (int i = 0; i < MGPU_COUNT(KINDS); i++)
         fprintf(s->f, "<span class=\"key b-%s\">%s</span> ", KINDS[i], KINDS[i]);
-    fprintf(s->f, "</p>\n<svg id=\"arena\" class=\"plot wide\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"memory over time\">\n", WIDTH, HEIGHT + BELOW);
+    fprintf(s->f,
+            "</p>\n<svg id=\"arena\" class=\"plot wide\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"memory over time\">\n",
+            WIDTH, HEIGHT + BELOW);
     draw_axes(arena, end_us, s);
     Table table = {.columns = 5};
     mgpu_table_add(s, &table, "buffer", "kind", "bytes", "from", "to");
@@ -115,8 +125,8 @@ void mgpu_arena_print(const Page *p, Sheet *s)
         draw(b, l, end_us, arena, s);
         drawn++;
         if (table.rows <= LISTED)
-            mgpu_table_add(s, &table, b->name, BUFFER_KIND_NAME[b->kind], mgpu_sheet_bytes(s, (double)mgpu_view_buffer_bytes(b)), whole ? "" : mgpu_sheet_time(s, l->begin_us),
-                           whole ? "" : mgpu_sheet_time(s, l->end_us));
+            mgpu_table_add(s, &table, b->name, BUFFER_KIND_NAME[b->kind], mgpu_sheet_bytes(s, (double)mgpu_view_buffer_bytes(b)),
+                           whole ? "" : mgpu_sheet_time(s, l->begin_us), whole ? "" : mgpu_sheet_time(s, l->end_us));
     }
     fprintf(s->f, "</svg>\n<details class=\"table\"><summary>The largest buffers</summary>\n");
     mgpu_table_html(&table, s);

@@ -19,7 +19,13 @@ static void add_line(Plot *p, const Curve *c, Over over, const char *name, int c
             y[count] += c->value[k] / n;
         }
     }
-    PlotLine l = {.name = name, .x = x, .y = y, .count = count, .colour = colour, .points = !c->each_step && count < 60, .dashed = c->valid};
+    PlotLine l = {.name = name,
+                  .x = x,
+                  .y = y,
+                  .count = count,
+                  .colour = colour,
+                  .points = !c->each_step && count < 60,
+                  .dashed = c->valid};
     MGPU_APPEND(s, p->lines, p->line_count, l);
 }
 
@@ -59,7 +65,8 @@ static const char *line_name(const RunLog *r, const Curve *c, bool only, bool bo
 {
     const char *open = strchr(c->name, '[');
     int element = open ? (int)strcspn(open, "]") + 1 : 0;
-    return mgpu_sheet_text(s, "%s%.*s%s", open && only ? "" : r->name, element, open ? open : "", c->valid && both ? ", validation" : "");
+    return mgpu_sheet_text(s, "%s%.*s%s", open && only ? "" : r->name, element, open ? open : "",
+                           c->valid && both ? ", validation" : "");
 }
 
 /* Of a metric with several elements, only validation is plotted if there is any. */
@@ -71,7 +78,8 @@ static void add_plot(Curves *curves, RunLog *const *runs, int count, const char 
     for (int i = 0; i < count; i++) {
         both |= mgpu_run_curve(runs[i], name, false) && mgpu_run_curve(runs[i], name, true);
         for (int k = 0; k < runs[i]->curve_count; k++)
-            parts |= runs[i]->curves[k].valid && strchr(runs[i]->curves[k].name, '[') && strcmp(plot_of(runs[i]->curves[k].name, s), name) == 0;
+            parts |= runs[i]->curves[k].valid && strchr(runs[i]->curves[k].name, '[') &&
+                     strcmp(plot_of(runs[i]->curves[k].name, s), name) == 0;
     }
     for (int i = 0; i < count; i++)
         for (int valid = 0; valid < 2; valid++)
@@ -126,7 +134,10 @@ static const char *value_text(const Json *j)
 {
     if (!j)
         return "-";
-    return j->kind == JSON_TEXT || j->kind == JSON_NUMBER ? j->text : j->kind == JSON_TRUE ? "yes" : j->kind == JSON_FALSE ? "no" : "-";
+    return j->kind == JSON_TEXT || j->kind == JSON_NUMBER ? j->text
+           : j->kind == JSON_TRUE                         ? "yes"
+           : j->kind == JSON_FALSE                        ? "no"
+                                                          : "-";
 }
 
 static const Json *setting_of(const RunLog *r, const char *group, const char *key)
@@ -152,7 +163,8 @@ static void add_if_different(Table *t, RunLog *const *runs, const char *group, c
 
 static void add_settings(Table *t, RunLog *const *runs, Sheet *s)
 {
-    static const char *const KEYS[] = {"model", "precision", "parameters", "batch", "accumulate", "kind", "devices", "threads", "optimizer", "seed", "train_samples", "version"};
+    static const char *const KEYS[] = {"model",   "precision", "parameters", "batch", "accumulate",    "kind",
+                                       "devices", "threads",   "optimizer",  "seed",  "train_samples", "version"};
     static const char *const GROUPS[] = {"settings", "params"};
     for (int i = 0; i < MGPU_COUNT(KEYS); i++)
         add_if_different(t, runs, "", KEYS[i], s);
@@ -179,14 +191,16 @@ static void add_best(Table *t, RunLog *const *runs, const char *name, bool valid
 
 static void add_speed(Table *t, RunLog *const *runs, Sheet *s)
 {
-    const char **speeds = MGPU_SHEET_NEW(s, const char *, t->columns), **steps = MGPU_SHEET_NEW(s, const char *, t->columns), **seconds = MGPU_SHEET_NEW(s, const char *, t->columns);
+    const char **speeds = MGPU_SHEET_NEW(s, const char *, t->columns), **steps = MGPU_SHEET_NEW(s, const char *, t->columns),
+               **seconds = MGPU_SHEET_NEW(s, const char *, t->columns);
     for (int i = 0; i + 1 < t->columns; i++) {
         const Curve *c = mgpu_run_curve(runs[i], "samples_per_s", false);
         double sum = 0;
         for (int k = 0; c && k < c->count; k++)
             sum += c->value[k];
         speeds[i] = c && c->count ? mgpu_sheet_text(s, "%.0f", sum / c->count) : "-";
-        steps[i] = mgpu_sheet_text(s, "%.0f of %.0f%s%s", runs[i]->steps, runs[i]->total_steps, runs[i]->end ? ", " : "", runs[i]->end ? runs[i]->end : "");
+        steps[i] = mgpu_sheet_text(s, "%.0f of %.0f%s%s", runs[i]->steps, runs[i]->total_steps, runs[i]->end ? ", " : "",
+                                   runs[i]->end ? runs[i]->end : "");
         seconds[i] = mgpu_sheet_text(s, "%.2f", runs[i]->seconds);
     }
     mgpu_table_row(s, t, "samples/s, mean", speeds);

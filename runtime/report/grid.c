@@ -16,7 +16,10 @@ void mgpu_grid_end(Grid *g)
 static double median_ms(const GridRow *r) { return r->ms[MGPU_ROUNDS / 2]; }
 double mgpu_grid_rate(const GridRow *r) { return 1e3 * (double)r->batch / median_ms(r); }
 /* Returns NaN if there is no row with one device. */
-static double speed_up(const Grid *g, const GridRow *r) { return r->one < 0 ? NAN : mgpu_grid_rate(r) / mgpu_grid_rate(&g->rows[r->one]); }
+static double speed_up(const Grid *g, const GridRow *r)
+{
+    return r->one < 0 ? NAN : mgpu_grid_rate(r) / mgpu_grid_rate(&g->rows[r->one]);
+}
 const char *mgpu_grid_scaling(const GridRow *r) { return r->weak ? "weak" : "strong"; }
 
 static const char *each_text(const GridRow *r, char *text)
@@ -33,8 +36,8 @@ static void print_row(const Grid *g, const GridRow *r, FILE *f)
 {
     char each[EACH];
     double up = speed_up(g, r);
-    fprintf(f, "%-7s %7d %7lld %9s %10.3f %10.3f %10.3f %11.1f", mgpu_grid_scaling(r), r->devices, (long long)r->batch, each_text(r, each), median_ms(r), r->ms[0],
-            r->ms[MGPU_ROUNDS - 1], mgpu_grid_rate(r));
+    fprintf(f, "%-7s %7d %7lld %9s %10.3f %10.3f %10.3f %11.1f", mgpu_grid_scaling(r), r->devices, (long long)r->batch,
+            each_text(r, each), median_ms(r), r->ms[0], r->ms[MGPU_ROUNDS - 1], mgpu_grid_rate(r));
     if (r->one < 0)
         fprintf(f, " %8s %10s", "-", "-");
     else
@@ -58,8 +61,8 @@ static void print_bars(const Grid *g, FILE *f)
     for (int i = 0; i < g->row_count; i++) {
         const GridRow *r = &g->rows[i];
         int length = (int)ceil(BAR * mgpu_grid_rate(r) / most);
-        fprintf(f, "%-7s %3d x %-6s |%.*s%*s %.1f\n", mgpu_grid_scaling(r), r->devices, each_text(r, each), length, "========================================",
-                BAR - length, "", mgpu_grid_rate(r));
+        fprintf(f, "%-7s %3d x %-6s |%.*s%*s %.1f\n", mgpu_grid_scaling(r), r->devices, each_text(r, each), length,
+                "========================================", BAR - length, "", mgpu_grid_rate(r));
     }
 }
 
@@ -80,10 +83,11 @@ void mgpu_grid_print(const Grid *g, FILE *f)
     if (g->policy)
         fprintf(f, g->policy_label ? ", plan %s [%s]" : ", plan %s", g->policy, g->policy_label);
     char *machine = mgpu_plain(g->machine);
-    fprintf(f, "; medians of %d runs of %lld steps, which took turns; predicted for %s\n\n", MGPU_ROUNDS, (long long)g->steps, machine);
+    fprintf(f, "; medians of %d runs of %lld steps, which took turns; predicted for %s\n\n", MGPU_ROUNDS, (long long)g->steps,
+            machine);
     free(machine);
-    fprintf(f, "%-7s %7s %7s %9s %10s %10s %10s %11s %8s %10s %12s %7s", "scaling", "devices", "batch", "each", "step ms", "least", "most", "samples/s",
-            "speed-up", "efficiency", "predicted ms", "off by");
+    fprintf(f, "%-7s %7s %7s %9s %10s %10s %10s %11s %8s %10s %12s %7s", "scaling", "devices", "batch", "each", "step ms",
+            "least", "most", "samples/s", "speed-up", "efficiency", "predicted ms", "off by");
     if (g->metric)
         fprintf(f, " %10s", g->metric);
     fputc('\n', f);
@@ -95,13 +99,13 @@ void mgpu_grid_print(const Grid *g, FILE *f)
 
 void mgpu_grid_csv(const Grid *g, FILE *f)
 {
-    fprintf(f, "scaling,devices,batch,step_ms,least_ms,most_ms,samples_per_s,speed_up,efficiency,predicted_ms%s%s\n", g->metric ? "," : "",
-            g->metric ? g->metric : "");
+    fprintf(f, "scaling,devices,batch,step_ms,least_ms,most_ms,samples_per_s,speed_up,efficiency,predicted_ms%s%s\n",
+            g->metric ? "," : "", g->metric ? g->metric : "");
     for (int i = 0; i < g->row_count; i++) {
         const GridRow *r = &g->rows[i];
         double up = speed_up(g, r);
-        fprintf(f, "%s,%d,%lld,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,", mgpu_grid_scaling(r), r->devices, (long long)r->batch, median_ms(r), r->ms[0], r->ms[MGPU_ROUNDS - 1],
-                mgpu_grid_rate(r), up, up / r->devices);
+        fprintf(f, "%s,%d,%lld,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,", mgpu_grid_scaling(r), r->devices, (long long)r->batch,
+                median_ms(r), r->ms[0], r->ms[MGPU_ROUNDS - 1], mgpu_grid_rate(r), up, up / r->devices);
         if (r->predicted_ms > 0)
             fprintf(f, "%.9g", r->predicted_ms);
         if (g->metric)
@@ -144,7 +148,8 @@ void mgpu_grid_json(const Grid *g, FILE *f)
     for (int i = 0; i < g->row_count; i++) {
         const GridRow *r = &g->rows[i];
         double up = speed_up(g, r);
-        fprintf(f, "%s{\"scaling\":\"%s\",\"devices\":%d,\"batch\":%lld", i ? "," : "", mgpu_grid_scaling(r), r->devices, (long long)r->batch);
+        fprintf(f, "%s{\"scaling\":\"%s\",\"devices\":%d,\"batch\":%lld", i ? "," : "", mgpu_grid_scaling(r), r->devices,
+                (long long)r->batch);
         member(f, "step_ms", median_ms(r));
         member(f, "least_ms", r->ms[0]);
         member(f, "most_ms", r->ms[MGPU_ROUNDS - 1]);

@@ -12,13 +12,15 @@ enum { OPEN_DEPTH = 1 };
 
 typedef struct Layer Layer;
 struct Layer {
-    const char *path, *name;    /* name: the last component of the path */
+    const char *path, *name; /* name: the last component of the path */
     double us, flops, bytes;
     int64_t parameters;
     int line, calls, depth;
     const char *shape;
-    Layer **parts; int part_count;
-    const Layer **sources; int source_count;
+    Layer **parts;
+    int part_count;
+    const Layer **sources;
+    int source_count;
 };
 
 static Layer *part_named(Layer *parent, const char *path, size_t length, Sheet *s)
@@ -28,7 +30,9 @@ static Layer *part_named(Layer *parent, const char *path, size_t length, Sheet *
             return parent->parts[i];
     Layer *l = MGPU_SHEET_NEW(s, Layer, 1);
     size_t from = *parent->path ? strlen(parent->path) + 1 : 0;
-    *l = (Layer){.path = mgpu_sheet_copy(s, path, length), .name = mgpu_sheet_copy(s, path + from, length - from), .depth = parent->depth + 1};
+    *l = (Layer){.path = mgpu_sheet_copy(s, path, length),
+                 .name = mgpu_sheet_copy(s, path + from, length - from),
+                 .depth = parent->depth + 1};
     MGPU_APPEND(s, parent->parts, parent->part_count, l);
     return l;
 }
@@ -124,7 +128,8 @@ static void add_sources(const Page *p, Layer *root, Sheet *s)
     const char **writer = MGPU_SHEET_NEW(s, const char *, d->buffer_count);
     for (int i = 0; i < d->op_count; i++) {
         const ScheduledOp *op = &d->ops[i];
-        bool forward = op->verb == VERB_CALL && strncmp(op->role, "backward", strlen("backward")) != 0 && strcmp(op->role, "update") != 0;
+        bool forward =
+            op->verb == VERB_CALL && strncmp(op->role, "backward", strlen("backward")) != 0 && strcmp(op->role, "update") != 0;
         for (int k = 0; k < op->read_count + op->write_count; k++) {
             int number = mgpu_access_of(op, k)->buffer;
             const Buffer *b = &d->buffers[number];
@@ -160,12 +165,12 @@ static void print_layer(const Layer *l, double all_us, Sheet *s)
 {
     char time[32], parameters[32];
     fprintf(s->f, "<details%s%s><summary style=\"--depth:%d\"><span class=\"name\">", l->depth <= OPEN_DEPTH ? " open" : "",
-             l->part_count ? "" : " class=\"leaf\"", l->depth);
+            l->part_count ? "" : " class=\"leaf\"", l->depth);
     mgpu_svg_text(l->depth ? l->name : "the model", s);
     fprintf(s->f,
-             "</span><span class=\"bar\"><i style=\"width:%.1f%%\"></i></span><span class=\"cost\">%s, %.1f %%</span><span "
-             "class=\"more\">",
-             all_us > 0 ? 100 * l->us / all_us : 0, mgpu_view_time(l->us, time), all_us > 0 ? 100 * l->us / all_us : 0);
+            "</span><span class=\"bar\"><i style=\"width:%.1f%%\"></i></span><span class=\"cost\">%s, %.1f %%</span><span "
+            "class=\"more\">",
+            all_us > 0 ? 100 * l->us / all_us : 0, mgpu_view_time(l->us, time), all_us > 0 ? 100 * l->us / all_us : 0);
     print_costs(l, s);
     if (l->parameters)
         fprintf(s->f, ", %s parameters", mgpu_view_number((double)l->parameters, parameters));
@@ -191,8 +196,9 @@ void mgpu_layers_print(const Page *p, Sheet *s)
     add_calls(p, &root, s);
     sum_up(&root);
     add_sources(p, &root, s);
-    fprintf(s->f, "<section id=\"layers\"><h2>Layers</h2>\n<p>What each instance costs in a training step of device 0, predicted. "
-                "A call counts for the instance that most of it is of; of no layer, for its role.</p>\n");
+    fprintf(s->f,
+            "<section id=\"layers\"><h2>Layers</h2>\n<p>What each instance costs in a training step of device 0, predicted. "
+            "A call counts for the instance that most of it is of; of no layer, for its role.</p>\n");
     print_layer(&root, root.us, s);
     fprintf(s->f, "</section>\n");
 }

@@ -41,19 +41,19 @@ static void policy_print(const char *script, Sheet *s)
 {
     static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     Digest d = mgpu_sha256_of(script, strlen(script));
-    fprintf(s->f, "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; script-src 'sha256-");
+    fprintf(
+        s->f,
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'unsafe-inline'; script-src 'sha256-");
     for (int i = 0; i < MGPU_COUNT(d.bytes); i += 3) { /* base64 (RFC 4648): 32 bytes are 43 digits and a "=" */
-        unsigned bits = (unsigned)d.bytes[i] << 16 | (unsigned)(i + 1 < MGPU_COUNT(d.bytes) ? d.bytes[i + 1] : 0) << 8 | (i + 2 < MGPU_COUNT(d.bytes) ? d.bytes[i + 2] : 0);
+        unsigned bits = (unsigned)d.bytes[i] << 16 | (unsigned)(i + 1 < MGPU_COUNT(d.bytes) ? d.bytes[i + 1] : 0) << 8 |
+                        (i + 2 < MGPU_COUNT(d.bytes) ? d.bytes[i + 2] : 0);
         for (int k = 0; k < 4; k++)
             fprintf(s->f, "%c", i + k > MGPU_COUNT(d.bytes) ? '=' : DIGITS[bits >> (18 - 6 * k) & 63]);
     }
     fprintf(s->f, "'\">\n");
 }
 
-static void heading(const char *id, const char *text, Sheet *s)
-{
-    fprintf(s->f, "<section id=\"%s\"><h2>%s</h2>\n", id, text);
-}
+static void heading(const char *id, const char *text, Sheet *s) { fprintf(s->f, "<section id=\"%s\"><h2>%s</h2>\n", id, text); }
 
 /* ---- summary */
 static void summary_print(const Page *p, Sheet *s)
@@ -77,7 +77,10 @@ static void summary_print(const Page *p, Sheet *s)
 }
 
 /* ---- the timeline */
-static const char *share_text(double us, const View *v, Sheet *s) { return v->step->step_us > 0 ? mgpu_sheet_text(s, "%.1f %%", 100 * us / v->step->step_us) : ""; }
+static const char *share_text(double us, const View *v, Sheet *s)
+{
+    return v->step->step_us > 0 ? mgpu_sheet_text(s, "%.1f %%", 100 * us / v->step->step_us) : "";
+}
 
 /* Devices with the same lanes share a row. Causes that no lane waits for have no column. */
 static void lanes_table(const View *v, Sheet *s)
@@ -105,7 +108,10 @@ static void lanes_table(const View *v, Sheet *s)
             for (int c = 0; c < count; c++)
                 cells[3 + c] = l->use.idle_us[causes[c]] > 0 ? mgpu_sheet_time(s, l->use.idle_us[causes[c]]) : "";
             if (l->use.busy_us > 0)
-                mgpu_table_row(s, &table, l->last > l->first ? mgpu_sheet_text(s, "%d to %d", l->first, l->last) : mgpu_sheet_text(s, "%d", l->first), cells);
+                mgpu_table_row(s, &table,
+                               l->last > l->first ? mgpu_sheet_text(s, "%d to %d", l->first, l->last)
+                                                  : mgpu_sheet_text(s, "%d", l->first),
+                               cells);
         }
     mgpu_table_html(&table, s);
 }
@@ -121,7 +127,8 @@ static void longest_table(const View *v, Sheet *s)
     mgpu_table_add(s, &table, "longest operations", "lane", "line", "takes", "of the step", "bytes", "GFLOP");
     for (int i = 0; i < d->op_count && i < LONGEST; i++)
         mgpu_table_add(s, &table, all[i]->id, LANE_NAME[all[i]->lane], all[i]->line ? mgpu_sheet_text(s, "%d", all[i]->line) : "",
-                       mgpu_sheet_time(s, all[i]->time_us), share_text(all[i]->time_us, v, s), mgpu_sheet_bytes(s, mgpu_view_op_bytes(all[i])),
+                       mgpu_sheet_time(s, all[i]->time_us), share_text(all[i]->time_us, v, s),
+                       mgpu_sheet_bytes(s, mgpu_view_op_bytes(all[i])),
                        all[i]->flops > 0 ? mgpu_sheet_text(s, "%.3g", all[i]->flops / 1e9) : "");
     mgpu_table_html(&table, s);
 }
@@ -143,19 +150,19 @@ static bool is_alike(const Page *p)
 static void timeline_print(const Page *p, Sheet *s)
 {
     heading("timeline", "Timeline", s);
-    fputs(
-        "<div class=\"tools moving\"><input id=\"search\" type=\"search\" placeholder=\"search: layer, operation, line:13\" "
-           "aria-label=\"search\">"
-           "<span id=\"found\"></span><button id=\"in\">+</button><button id=\"out\">−</button><button id=\"fit\">all</button>"
-           "<span class=\"hint\">wheel or + −: zoom; drag or ← →: move; click: what it waits for; n: next found; 0: "
-           "all</span></div>\n"
-           "<div class=\"keys moving\"><span class=\"key k-forward\">forward</span><span class=\"key k-backward\">backward</span>"
-           "<span class=\"key k-update\">update</span><span class=\"key k-comm\">communication</span><span class=\"key "
-           "k-copy\">upload</span>"
-           "<span class=\"key k-host\">host</span><span class=\"key k-wait\">wait</span></div>\n"
-           "<div id=\"lanes\" class=\"moving\" tabindex=\"0\" aria-label=\"timeline\"><canvas id=\"canvas\"></canvas><div "
-           "id=\"tip\" hidden></div></div>\n"
-           "<div id=\"chosen\" class=\"moving\"></div>\n", s->f);
+    fputs("<div class=\"tools moving\"><input id=\"search\" type=\"search\" placeholder=\"search: layer, operation, line:13\" "
+          "aria-label=\"search\">"
+          "<span id=\"found\"></span><button id=\"in\">+</button><button id=\"out\">−</button><button id=\"fit\">all</button>"
+          "<span class=\"hint\">wheel or + −: zoom; drag or ← →: move; click: what it waits for; n: next found; 0: "
+          "all</span></div>\n"
+          "<div class=\"keys moving\"><span class=\"key k-forward\">forward</span><span class=\"key k-backward\">backward</span>"
+          "<span class=\"key k-update\">update</span><span class=\"key k-comm\">communication</span><span class=\"key "
+          "k-copy\">upload</span>"
+          "<span class=\"key k-host\">host</span><span class=\"key k-wait\">wait</span></div>\n"
+          "<div id=\"lanes\" class=\"moving\" tabindex=\"0\" aria-label=\"timeline\"><canvas id=\"canvas\"></canvas><div "
+          "id=\"tip\" hidden></div></div>\n"
+          "<div id=\"chosen\" class=\"moving\"></div>\n",
+          s->f);
     bool beside = is_alike(p);
     if (!beside)
         fprintf(s->f,
@@ -163,10 +170,11 @@ static void timeline_print(const Page *p, Sheet *s)
                 "it is not drawn beside it. "
                 "<code>--devices %lld --set batch=%lld</code> predicts the same step.</p>\n",
                 (long long)p->measured_devices, p->measured_devices == 1 ? "" : "s", (long long)p->measured_batch,
-                p->view->schedule->devices, (long long)p->view->schedule->batch, (long long)p->measured_devices, (long long)p->measured_batch);
+                p->view->schedule->devices, (long long)p->view->schedule->batch, (long long)p->measured_devices,
+                (long long)p->measured_batch);
     if (p->view) {
         fprintf(s->f, "<details class=\"table\" open><summary>Lanes of a predicted step, busy and idle, and the longest "
-                    "operations</summary>\n");
+                      "operations</summary>\n");
         lanes_table(p->view, s);
         longest_table(p->view, s);
         fprintf(s->f, "</details>\n");
@@ -183,7 +191,8 @@ static void timeline_print(const Page *p, Sheet *s)
 /* ---- plots */
 static void figure(const Plot *plot, double width, double height, Sheet *s)
 {
-    fprintf(s->f, "<svg class=\"figure\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"", width, height, width, height);
+    fprintf(s->f, "<svg class=\"figure\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"",
+            width, height, width, height);
     mgpu_svg_text(plot->title, s);
     fprintf(s->f, "\">\n");
     mgpu_plot_svg(plot, (Box){0, 0, width, height}, s);
@@ -210,7 +219,8 @@ static void runs_print(const Page *p, Sheet *s)
     mgpu_table_html(&table, s);
     for (int over = 0; over < OVERS; over++) {
         Curves c = mgpu_curves_of(p->runs, p->run_count, (Over)over, s);
-        fprintf(s->f, "<details class=\"curves\"%s><summary>over %s</summary><div class=\"figures\">\n", over ? "" : " open", mgpu_over_name[over]);
+        fprintf(s->f, "<details class=\"curves\"%s><summary>over %s</summary><div class=\"figures\">\n", over ? "" : " open",
+                mgpu_over_name[over]);
         for (int i = 0; i < c.count; i++)
             figure(&c.plots[i], 390, 250, s);
         fprintf(s->f, "</div></details>\n");
@@ -221,7 +231,9 @@ static void runs_print(const Page *p, Sheet *s)
 static void page_print(const Page *p, Sheet *s)
 {
     const char *script = file_named("page.js");
-    fprintf(s->f, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n");
+    fprintf(
+        s->f,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n");
     policy_print(script, s);
     fprintf(s->f, "<title>");
     mgpu_svg_text(p->title, s);

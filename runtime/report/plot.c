@@ -25,9 +25,10 @@ static const double LARGEST = 1e300, SMALLEST = 1e-300; /* limits of an axis, wi
 
 /* ---- axes */
 typedef struct PlotAxis {
-    double low, high;           /* limits of the axis; logarithms if it is logarithmic */
+    double low, high; /* limits of the axis; logarithms if it is logarithmic */
     bool log;
-    double ticks[MOST_TICKS]; int tick_count; /* values */
+    double ticks[MOST_TICKS];
+    int tick_count; /* values */
 } PlotAxis;
 
 static bool is_shown(const PlotLine *l, int i, bool log_x, bool log_y)
@@ -97,7 +98,10 @@ static const char *number_text(Sheet *s, double v)
     double size = fabs(v);
     if (size < SMALLEST)
         return "0";
-    return size >= 1e9 ? mgpu_sheet_text(s, "%.3gG", v / 1e9) : size >= 1e6 ? mgpu_sheet_text(s, "%.3gM", v / 1e6) : size >= 1e4 ? mgpu_sheet_text(s, "%.3gk", v / 1e3) : mgpu_sheet_text(s, "%.4g", v);
+    return size >= 1e9   ? mgpu_sheet_text(s, "%.3gG", v / 1e9)
+           : size >= 1e6 ? mgpu_sheet_text(s, "%.3gM", v / 1e6)
+           : size >= 1e4 ? mgpu_sheet_text(s, "%.3gk", v / 1e3)
+                         : mgpu_sheet_text(s, "%.4g", v);
 }
 
 /* ---- SVG */
@@ -119,8 +123,10 @@ void mgpu_svg_text(const char *text, Sheet *s)
 
 void mgpu_svg_begin(double width, double height, const char *title, Sheet *s)
 {
-    fprintf(s->f, "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\"><title>", width,
-             height, width, height);
+    fprintf(
+        s->f,
+        "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\"><title>",
+        width, height, width, height);
     mgpu_svg_text(title, s);
     fprintf(s->f, "</title><style>%s</style>\n", mgpu_plot_style);
 }
@@ -161,15 +167,16 @@ static void svg_line(const Plot *p, const PlotLine *l, const PlotAxis *x, const 
             down = false;
             continue;
         }
-        fprintf(s->f, "%s%.1f %.1f", down ? "L" : "M", b->x + b->width * place_of(x, l->x[i]), b->y + b->height * (1 - place_of(y, l->y[i])));
+        fprintf(s->f, "%s%.1f %.1f", down ? "L" : "M", b->x + b->width * place_of(x, l->x[i]),
+                b->y + b->height * (1 - place_of(y, l->y[i])));
         down = true;
     }
     fprintf(s->f, "%s", l->count > 1 ? "\"/>\n" : "");
     for (int i = 0; (l->points || l->count == 1) && i < l->count; i++)
         if (is_shown(l, i, p->log_x, p->log_y)) {
             fprintf(s->f, "<circle class=\"mark c%d\" r=\"%.1f\" cx=\"%.1f\" cy=\"%.1f\">", l->colour % 8,
-                     l->radius > 0 ? l->radius : 2.6, b->x + b->width * place_of(x, l->x[i]),
-                     b->y + b->height * (1 - place_of(y, l->y[i])));
+                    l->radius > 0 ? l->radius : 2.6, b->x + b->width * place_of(x, l->x[i]),
+                    b->y + b->height * (1 - place_of(y, l->y[i])));
             if (l->tip) {
                 fprintf(s->f, "<title>");
                 mgpu_svg_text(l->tip, s);
@@ -202,7 +209,7 @@ void mgpu_plot_svg(const Plot *p, Box all, Sheet *s)
         double at = all.y + all.height - (legend - row++) * LEGEND_LINE + 10;
         if (l->count > 1)
             fprintf(s->f, "<path class=\"line c%d%s\" d=\"M%.1f %.1fh18\"/>", l->colour % 8, l->dashed ? " dashed" : "", b.x,
-                     at - 4);
+                    at - 4);
         else
             fprintf(s->f, "<circle class=\"mark c%d\" r=\"4\" cx=\"%.1f\" cy=\"%.1f\"/>", l->colour % 8, b.x + 9, at - 4);
         svg_label(b.x + 24, at, "start", "", l->name, s);
@@ -211,7 +218,10 @@ void mgpu_plot_svg(const Plot *p, Box all, Sheet *s)
 }
 
 /* ---- text */
-typedef struct Dots { unsigned char *cells; int columns, rows; } Dots;
+typedef struct Dots {
+    unsigned char *cells;
+    int columns, rows;
+} Dots;
 
 static void set_dot(Dots *d, double x, double y)
 {
@@ -265,7 +275,7 @@ void mgpu_plot_text(const Plot *p, int columns, int rows, Sheet *s)
     enum { LABEL = 9, NAMES = 26 };
     int names = p->line_count > 1 ? NAMES : 0;
     Dots d = {.columns = columns - LABEL - 2 - names, .rows = rows};
-    d.cells = MGPU_SHEET_NEW(s, unsigned char, d.columns * d.rows);
+    d.cells = MGPU_SHEET_NEW(s, unsigned char, d.columns *d.rows);
     PlotAxis x = axis_of(p, false, 4), y = axis_of(p, true, 3);
     draw_lines(p, &x, &y, &d);
     fprintf(s->f, "%*s  %s\n", LABEL, "", p->title);
@@ -284,5 +294,6 @@ void mgpu_plot_text(const Plot *p, int columns, int rows, Sheet *s)
         fprintf(s->f, "%s\n", names ? ends_in_row(p, &y, r, rows, names, s) : "");
     }
     const char *first = number_text(s, x.log ? pow(10, x.low) : x.low), *last = number_text(s, x.log ? pow(10, x.high) : x.high);
-    fprintf(s->f, "%*s  %s%*s\n", LABEL, "", first, d.columns - (int)strlen(first), mgpu_sheet_text(s, "%s %s", last, p->x_label));
+    fprintf(s->f, "%*s  %s%*s\n", LABEL, "", first, d.columns - (int)strlen(first),
+            mgpu_sheet_text(s, "%s %s", last, p->x_label));
 }

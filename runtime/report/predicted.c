@@ -7,7 +7,11 @@
 
 static const double SHORT_US = .001;
 
-typedef struct PredictedTimeline { const View *view; FILE *f; int64_t arrows; } PredictedTimeline;
+typedef struct PredictedTimeline {
+    const View *view;
+    FILE *f;
+    int64_t arrows;
+} PredictedTimeline;
 
 static double end_of(const ScheduledOp *op) { return op->begin_us + op->time_us; }
 
@@ -36,10 +40,21 @@ static void write_op(PredictedTimeline *t, int device, const ScheduledOp *op, do
     double begin = begin_after(op, free_us);
     name_of(t->view, op, name, sizeof name);
     snprintf(id, sizeof id, "d%d.%s", device, op->id);
-    mgpu_trace_slice(t->f, &(TraceSlice){.device = device, .track = track_of(op), .name = name, .category = LANE_NAME[op->lane], .begin_us = begin,
-                                         .end_us = end_of(op) > begin ? end_of(op) : begin, .op = id, .kernel = op->lane == LANE_COMP ? op->label : NULL, .phase = t->view->phase->name,
-                                         .layer = op->layer, .role = op->role, .line = op->line, .step = 1,
-                                         .bytes = mgpu_view_op_bytes(op), .flops = op->flops});
+    mgpu_trace_slice(t->f, &(TraceSlice){.device = device,
+                                         .track = track_of(op),
+                                         .name = name,
+                                         .category = LANE_NAME[op->lane],
+                                         .begin_us = begin,
+                                         .end_us = end_of(op) > begin ? end_of(op) : begin,
+                                         .op = id,
+                                         .kernel = op->lane == LANE_COMP ? op->label : NULL,
+                                         .phase = t->view->phase->name,
+                                         .layer = op->layer,
+                                         .role = op->role,
+                                         .line = op->line,
+                                         .step = 1,
+                                         .bytes = mgpu_view_op_bytes(op),
+                                         .flops = op->flops});
 }
 
 static void write_wait(PredictedTimeline *t, int device, const ScheduledOp *op, double free_us)
@@ -56,8 +71,17 @@ static void write_wait(PredictedTimeline *t, int device, const ScheduledOp *op, 
     name_of(t->view, last, other, sizeof other);
     snprintf(name, sizeof name, "wait for %s", other);
     snprintf(id, sizeof id, "d%d.%s", device, last->id);
-    mgpu_trace_slice(t->f, &(TraceSlice){.device = device, .track = track_of(op), .name = name, .category = "wait", .begin_us = free_us,
-                                         .end_us = op->begin_us, .op = id, .phase = t->view->phase->name, .layer = last->layer, .line = last->line, .step = 1});
+    mgpu_trace_slice(t->f, &(TraceSlice){.device = device,
+                                         .track = track_of(op),
+                                         .name = name,
+                                         .category = "wait",
+                                         .begin_us = free_us,
+                                         .end_us = op->begin_us,
+                                         .op = id,
+                                         .phase = t->view->phase->name,
+                                         .layer = last->layer,
+                                         .line = last->line,
+                                         .step = 1});
 }
 
 static double inside(const ScheduledOp *op, double us)
@@ -71,7 +95,8 @@ static void write_arrows(PredictedTimeline *t, int device, const ScheduledOp *op
     const ViewDevice *d = &t->view->devices[device];
     for (int i = 0; i < op->wait_count; i++) {
         const ScheduledOp *before = op->waits[i].op < 0 || op->waits[i].back ? op : &d->ops[op->waits[i].op];
-        TracePoint from = {device, track_of(before), inside(before, end_of(before))}, to = {device, track_of(op), inside(op, op->begin_us)};
+        TracePoint from = {device, track_of(before), inside(before, end_of(before))},
+                   to = {device, track_of(op), inside(op, op->begin_us)};
         if (before->lane != op->lane)
             mgpu_trace_arrow(t->f, ++t->arrows, &from, &to);
     }
@@ -103,10 +128,22 @@ char *mgpu_predicted_timeline(const View *v)
     size_t length;
     const Policy *plan = v->schedule->policy;
     PredictedTimeline t = {.view = v, .f = mgpu_begin_text(&text, &length)};
-    mgpu_trace_begin(t.f, &(TraceHead){.made = "predicted", .model = v->schedule->model, .file = "", .kind = "", .machine = v->step->machine, .plan = plan ? plan->name : NULL, .plan_label = plan ? policy_label(plan) : NULL,
-                                       .nodes = v->schedule->nodes, .devices = v->schedule->devices, .batch = v->schedule->batch, .step_us = v->end_us});
+    mgpu_trace_begin(t.f, &(TraceHead){.made = "predicted",
+                                       .model = v->schedule->model,
+                                       .file = "",
+                                       .kind = "",
+                                       .machine = v->step->machine,
+                                       .plan = plan ? plan->name : NULL,
+                                       .plan_label = plan ? policy_label(plan) : NULL,
+                                       .nodes = v->schedule->nodes,
+                                       .devices = v->schedule->devices,
+                                       .batch = v->schedule->batch,
+                                       .step_us = v->end_us});
     mgpu_trace_track(t.f, TRACE_PROGRAM, TRACK_STEPS);
-    mgpu_trace_slice(t.f, &(TraceSlice){.device = TRACE_PROGRAM, .track = TRACK_STEPS, .name = "step 1", .category = "step", .end_us = v->end_us, .step = 1});
+    mgpu_trace_slice(
+        t.f,
+        &(TraceSlice){
+            .device = TRACE_PROGRAM, .track = TRACK_STEPS, .name = "step 1", .category = "step", .end_us = v->end_us, .step = 1});
     for (int d = 0; d < v->schedule->devices; d++)
         for (int lane = 0; lane < LANES; lane++)
             write_lane(&t, d, ORDER[lane]);

@@ -24,8 +24,14 @@ static int compare_use(const void *a, const void *b)
     return x->us != y->us ? (x->us < y->us ? 1 : -1) : strcmp(x->label, y->label);
 }
 
-typedef struct CountedCall { const ScheduledOp *op; int times; } CountedCall;
-typedef struct Calls { CountedCall *list; int count; } Calls;
+typedef struct CountedCall {
+    const ScheduledOp *op;
+    int times;
+} CountedCall;
+typedef struct Calls {
+    CountedCall *list;
+    int count;
+} Calls;
 
 static int compare_labels(const void *a, const void *b)
 {
@@ -91,7 +97,7 @@ static const char *point_text(const KernelUse *u, double all, Sheet *s)
 {
     char time[32];
     return mgpu_sheet_text(s, "%s: %s, %.1f %%, %.4g GFLOP/s, %.3g FLOP a byte", u->longest->id, mgpu_view_time(u->us, time),
-                  100 * u->us / all, u->flops / u->us / 1e3, u->flops / u->bytes);
+                           100 * u->us / all, u->flops / u->us / 1e3, u->flops / u->bytes);
 }
 
 static Plot roofline_of(const View *v, const KernelUse *uses, int count, double all, Sheet *s)
@@ -118,9 +124,11 @@ static Plot roofline_of(const View *v, const KernelUse *uses, int count, double 
             MGPU_APPEND(s, points, shown, point);
         }
     if (v->step->bandwidth > 0 && v->step->plain > 0)
-        MGPU_APPEND(s, plot.lines, plot.line_count, roof(v->step->bandwidth, v->step->plain, "as fast as memory, then as arithmetic is", 0, low, high, s));
+        MGPU_APPEND(s, plot.lines, plot.line_count,
+                    roof(v->step->bandwidth, v->step->plain, "as fast as memory, then as arithmetic is", 0, low, high, s));
     if (v->step->bandwidth > 0 && v->step->matrix > 0)
-        MGPU_APPEND(s, plot.lines, plot.line_count, roof(v->step->bandwidth, v->step->matrix, "as fast as memory, then as matrix units are", 2, low, high, s));
+        MGPU_APPEND(s, plot.lines, plot.line_count,
+                    roof(v->step->bandwidth, v->step->matrix, "as fast as memory, then as matrix units are", 2, low, high, s));
     for (int i = 0; i < shown; i++)
         MGPU_APPEND(s, plot.lines, plot.line_count, points[i]);
     return plot;
@@ -143,9 +151,9 @@ static void list_kernels(const View *v, const KernelUse *uses, int count, double
         const KernelUse *u = &uses[i];
         char name[64];
         mgpu_table_add(s, &table, u->label, mgpu_sheet_text(s, "%s", mgpu_view_cut(u->longest->id, 48, name, sizeof name)),
-                       extent_of(v->schedule, u->label), u->longest->line ? mgpu_sheet_text(s, "%d", u->longest->line) : "", mgpu_sheet_text(s, "%d", u->calls),
-                       mgpu_sheet_time(s, u->us), mgpu_sheet_text(s, "%.1f", 100 * u->us / all),
-                       rate_text(u, u->flops, s), rate_text(u, u->bytes, s));
+                       extent_of(v->schedule, u->label), u->longest->line ? mgpu_sheet_text(s, "%d", u->longest->line) : "",
+                       mgpu_sheet_text(s, "%d", u->calls), mgpu_sheet_time(s, u->us),
+                       mgpu_sheet_text(s, "%.1f", 100 * u->us / all), rate_text(u, u->flops, s), rate_text(u, u->bytes, s));
     }
     mgpu_table_html(&table, s);
 }
@@ -160,14 +168,17 @@ void mgpu_kernels_print(const Page *p, Sheet *s)
         all += uses[i].us;
     all = all > 0 ? all : 1;
     Plot plot = roofline_of(p->view, uses, count, all, s);
-    fprintf(s->f, "<section id=\"kernels\"><h2>Kernels</h2>\n<svg class=\"figure\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
-                  "role=\"img\" aria-label=\"roofline\">\n", WIDTH, HEIGHT, WIDTH, HEIGHT);
+    fprintf(s->f,
+            "<section id=\"kernels\"><h2>Kernels</h2>\n<svg class=\"figure\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+            "role=\"img\" aria-label=\"roofline\">\n",
+            WIDTH, HEIGHT, WIDTH, HEIGHT);
     mgpu_plot_svg(&plot, (Box){0, 0, WIDTH, HEIGHT}, s);
     fputs("</svg>\n", s->f);
     list_kernels(p->view, uses, count, all, s);
     fputs("<p>Times are predicted for ", s->f);
     mgpu_svg_text(p->view->step->machine ? p->view->step->machine : "no machine", s);
-    fprintf(s->f, ". A kernel is called as schedules call it. Calls of less than %.1f us are too short for a rate.", LEAST_CALL_US);
+    fprintf(s->f, ". A kernel is called as schedules call it. Calls of less than %.1f us are too short for a rate.",
+            LEAST_CALL_US);
     if (count > LISTED)
         fprintf(s->f, " %d kernels more take less.", count - LISTED);
     fputs("</p></section>\n", s->f);

@@ -14,7 +14,7 @@ static const char *const EACH_STEP[] = {"loss", "lr", "samples_per_s", "grad_nor
 typedef struct LogReader {
     Sheet *sheet;
     RunLog *run;
-    double before, last;        /* seconds: sum of earlier runs; of the last record */
+    double before, last; /* seconds: sum of earlier runs; of the last record */
     double steps_per_epoch;
 } LogReader;
 
@@ -23,7 +23,8 @@ static Curve *curve_of(RunLog *r, const char *name, bool valid, bool each_step, 
     for (int i = 0; i < r->curve_count; i++)
         if (strcmp(r->curves[i].name, name) == 0 && r->curves[i].valid == valid)
             return &r->curves[i];
-    MGPU_APPEND(s, r->curves, r->curve_count, ((Curve){.name = mgpu_sheet_copy(s, name, strlen(name)), .valid = valid, .each_step = each_step}));
+    MGPU_APPEND(s, r->curves, r->curve_count,
+                ((Curve){.name = mgpu_sheet_copy(s, name, strlen(name)), .valid = valid, .each_step = each_step}));
     return &r->curves[r->curve_count - 1];
 }
 
@@ -41,7 +42,8 @@ static void add_value(LogReader *r, const char *name, bool valid, bool each_step
         return;
     Sheet *s = r->sheet;
     Curve *c = curve_of(r->run, name, valid, each_step, s);
-    const double at[OVERS] = {r->run->steps, r->steps_per_epoch > 0 ? r->run->steps / r->steps_per_epoch : r->run->steps, r->run->seconds};
+    const double at[OVERS] = {r->run->steps, r->steps_per_epoch > 0 ? r->run->steps / r->steps_per_epoch : r->run->steps,
+                              r->run->seconds};
     for (int k = 0; k < OVERS; k++) {
         int count = c->count;
         MGPU_APPEND(s, c->over[k], count, at[k]);

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct SheetMemory { SheetMemory *before; _Alignas(16) char bytes[]; };
+struct SheetMemory {
+    SheetMemory *before;
+    _Alignas(16) char bytes[];
+};
 
 void *mgpu_sheet_allocate(Sheet *s, size_t count, size_t bytes)
 {

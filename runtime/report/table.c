@@ -38,7 +38,10 @@ void mgpu_table_print(const Table *r, Sheet *s)
     }
 }
 
-static bool is_number(const char *text) { return !*text || (*text >= '0' && *text <= '9') || *text == '-' || *text == '+' || *text == '.'; }
+static bool is_number(const char *text)
+{
+    return !*text || (*text >= '0' && *text <= '9') || *text == '-' || *text == '+' || *text == '.';
+}
 
 /* Returns whether all cells below the header are numbers. */
 static bool is_of_numbers(const Table *r, int column)

@@ -21,7 +21,10 @@
 
 enum { FEWEST_STEPS = 20, MOST_STEPS = 5000 }; /* without --steps */
 
-typedef struct Bench { double *finished_at; int64_t steps; } Bench;
+typedef struct Bench {
+    double *finished_at;
+    int64_t steps;
+} Bench;
 
 static void collect(void *context, const Work *work)
 {
@@ -57,18 +60,18 @@ static double peak_memory(void)
 
 typedef struct BenchResult {
     const mgpu_plan *plan;
-    double ms[3];              /* time of a step: minimum, median, maximum */
-    int64_t steps, untimed;    /* untimed: steps before the measured ones */
+    double ms[3];           /* time of a step: minimum, median, maximum */
+    int64_t steps, untimed; /* untimed: steps before the measured ones */
     double first_s, peak_mib;
-    int64_t arena, outside_arena;    /* bytes of all devices; outside_arena: of transfers and libraries */
-    const char *devices;       /* description of the devices */
-    bool virtual;              /* GPUs of a virtual driver */
+    int64_t arena, outside_arena; /* bytes of all devices; outside_arena: of transfers and libraries */
+    const char *devices;          /* description of the devices */
+    bool virtual;                 /* GPUs of a virtual driver */
     GraphsMade graphs;
     double launches, launch_us; /* on GPUs: launches of the comp lanes in a step after the first; host time of a launch */
     int threads;
     char threads_text[200];
-    const Profile *profile;    /* may be NULL */
-    double profiled_s;         /* time of the profiled steps */
+    const Profile *profile; /* may be NULL */
+    double profiled_s;      /* time of the profiled steps */
 } BenchResult;
 
 static void print_json(const mgpu_program *p, const BenchResult *r)
@@ -76,11 +79,12 @@ static void print_json(const mgpu_program *p, const BenchResult *r)
     printf("{%s\"peer\": \"mgpuc %s\", \"model\": ", r->virtual ? "\"virtual\": true, " : "", MGPU_VERSION);
     mgpu_json_write_text(stdout, p->name);
     printf(", \"device\": \"%s\", \"devices\": %d, \"batch\": %lld, \"precision\": \"%s\", \"mode\": \"compiled\", "
-           "\"layout\": null, \"threads\": %d, \"samples_per_s\": %.2f, ", r->plan->kind, r->plan->devices, (long long)p->batch,
-           p->precision, r->threads, 1e3 * (double)p->batch / r->ms[1]);
+           "\"layout\": null, \"threads\": %d, \"samples_per_s\": %.2f, ",
+           r->plan->kind, r->plan->devices, (long long)p->batch, p->precision, r->threads, 1e3 * (double)p->batch / r->ms[1]);
     printf("\"step_ms\": [%.4f, %.4f, %.4f], \"first_step_s\": %.4f, \"peak_MiB\": %.1f, \"parameters\": %lld, "
-           "\"arena_bytes\": %lld, \"library_bytes\": %lld", r->ms[0], r->ms[1], r->ms[2], r->first_s, r->peak_mib, (long long)p->parameters,
-           (long long)r->arena, (long long)r->outside_arena);
+           "\"arena_bytes\": %lld, \"library_bytes\": %lld",
+           r->ms[0], r->ms[1], r->ms[2], r->first_s, r->peak_mib, (long long)p->parameters, (long long)r->arena,
+           (long long)r->outside_arena);
     if (p->policy) {
         printf(", \"plan\": ");
         mgpu_json_write_text(stdout, p->policy);
@@ -95,8 +99,8 @@ static void print_json(const mgpu_program *p, const BenchResult *r)
     if (!mgpu_computes_here(r->plan)) {
         printf(", \"gpus\": ");
         mgpu_json_write_text(stdout, r->devices);
-        printf(", \"launches\": %.1f, \"launch_us\": %.2f, \"graphs\": %d, \"graphs_s\": %.3f, \"graphs_mib\": %.1f", r->launches, r->launch_us, r->graphs.count,
-               r->graphs.seconds, (double)r->graphs.bytes / 1048576);
+        printf(", \"launches\": %.1f, \"launch_us\": %.2f, \"graphs\": %d, \"graphs_s\": %.3f, \"graphs_mib\": %.1f", r->launches,
+               r->launch_us, r->graphs.count, r->graphs.seconds, (double)r->graphs.bytes / 1048576);
     }
     if (r->profile) {
         fputs(", ", stdout);
@@ -109,8 +113,8 @@ static void print_text(const mgpu_program *p, const BenchResult *r)
 {
     char text[32], besides[32];
     bool here = mgpu_computes_here(r->plan);
-    printf("%s%s, batch %lld, %s, %d %s device%s, %s\n", r->virtual ? "virtual: " : "", p->name, (long long)p->batch, p->precision, r->plan->devices,
-           r->plan->kind, r->plan->devices == 1 ? "" : "s", here ? r->threads_text : r->devices);
+    printf("%s%s, batch %lld, %s, %d %s device%s, %s\n", r->virtual ? "virtual: " : "", p->name, (long long)p->batch,
+           p->precision, r->plan->devices, r->plan->kind, r->plan->devices == 1 ? "" : "s", here ? r->threads_text : r->devices);
     printf("step %.3f ms (least %.3f, most %.3f; %lld steps), %.0f samples/s\n", r->ms[1], r->ms[0], r->ms[2],
            (long long)r->steps, 1e3 * (double)p->batch / r->ms[1]);
     const mgpu_prediction *x = &r->plan->predicted;
@@ -120,12 +124,14 @@ static void print_text(const mgpu_program *p, const BenchResult *r)
         mgpu_print_plain(x->machine);
         printf(": %.3f ms a step, bound by %s\npredicted from: %s\n", x->step_us / 1e3, x->bound, x->from);
     }
-    printf("first step done %.2f s after the start; peak memory %.1f MiB%s, of it %s bytes of arenas and %s besides, of transfers and libraries\n", r->first_s,
-           r->peak_mib, here ? "" : " of GPUs", mgpu_grouped(r->arena, text), mgpu_grouped(r->outside_arena, besides));
+    printf(
+        "first step done %.2f s after the start; peak memory %.1f MiB%s, of it %s bytes of arenas and %s besides, of transfers and libraries\n",
+        r->first_s, r->peak_mib, here ? "" : " of GPUs", mgpu_grouped(r->arena, text), mgpu_grouped(r->outside_arena, besides));
     if (!here)
         printf("launches of a step: %.1f, each takes the host %.2f us\n", r->launches, r->launch_us);
     if (r->graphs.count)
-        printf("%d graphs made before the first step, in %.3f s; %.1f MiB of a GPU\n", r->graphs.count, r->graphs.seconds, (double)r->graphs.bytes / 1048576);
+        printf("%d graphs made before the first step, in %.3f s; %.1f MiB of a GPU\n", r->graphs.count, r->graphs.seconds,
+               (double)r->graphs.bytes / 1048576);
     if (r->profile)
         mgpu_profile_print(r->profile, stdout, r->steps, r->profiled_s);
 }
@@ -155,7 +161,10 @@ static void write_measured(const Profile *profile, const char *path, const Bench
         mgpu_fail(MGPU_MACHINE_FAILED, "--measure %s: it cannot be written: %s", path, strerror(error));
 }
 
-typedef struct UsedMemory { int64_t arena, outside_arena; double peak_mib; } UsedMemory;
+typedef struct UsedMemory {
+    int64_t arena, outside_arena;
+    double peak_mib;
+} UsedMemory;
 
 /* Sums over all processes. */
 static void add_memory(BenchResult *r, const Engine *engine, Processes *p)
@@ -198,7 +207,11 @@ static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const
             last = 1 + o->warmup + (o->profile || o->measure ? 2 : 1) * most;
     r->untimed = 1 + o->warmup;
     *bench = (Bench){.finished_at = mgpu_allocate((size_t)last, sizeof(double))};
-    Feed feed = {.program = program, .plan = plan, .setting = o->setting, .seed = o->seed, .total_steps = (double)last,
+    Feed feed = {.program = program,
+                 .plan = plan,
+                 .setting = o->setting,
+                 .seed = o->seed,
+                 .total_steps = (double)last,
                  .steps_per_epoch = (double)last};
     feed.engine = mgpu_engine_open(mgpu_kind_of(plan), program, plan, o, collect, bench);
     mgpu_post_without_samples(&feed, MGPU_PHASE_INIT, 0, 0);

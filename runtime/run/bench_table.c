@@ -17,9 +17,10 @@ typedef struct Rows {
     const mgpu_program *program;
     const RunOptions *options;
     Grid grid;
-    const mgpu_plan **plans;    /* plan of each row */
-    const mgpu_plan **counts; int count; /* the plans of --devices in their order */
-    bool left_out;              /* some rows have other batches than the program */
+    const mgpu_plan **plans; /* plan of each row */
+    const mgpu_plan **counts;
+    int count;     /* the plans of --devices in their order */
+    bool left_out; /* some rows have other batches than the program */
 } Rows;
 
 /* ---- --devices: counts and ranges, after one kind */
@@ -74,7 +75,10 @@ static void read_counts(Rows *r)
             last = read_number(&at);
         }
         if (!first || last < first || (*at && *at != ','))
-            mgpu_fail(MGPU_BAD_USAGE, "--devices %s: numbers of devices are expected, as in --devices 1,2,4; CUDA_VISIBLE_DEVICES says which GPUs they are", list);
+            mgpu_fail(
+                MGPU_BAD_USAGE,
+                "--devices %s: numbers of devices are expected, as in --devices 1,2,4; CUDA_VISIBLE_DEVICES says which GPUs they are",
+                list);
         for (int64_t n = first; n <= last; n++) {
             RunOptions one = *r->options;
             char *devices = mgpu_format("%.*s%lld", (int)kind_length(list), list, (long long)n);
@@ -115,7 +119,10 @@ static void add_rows(Rows *r, bool weak, int64_t batch)
         g->rows = mgpu_resize(g->rows, (size_t)(g->row_count + 1) * sizeof *g->rows);
         r->plans = mgpu_resize(r->plans, (size_t)(g->row_count + 1) * sizeof *r->plans);
         r->plans[g->row_count] = r->counts[i];
-        g->rows[g->row_count++] = (GridRow){.weak = weak, .devices = r->counts[i]->devices, .batch = all, .one = one,
+        g->rows[g->row_count++] = (GridRow){.weak = weak,
+                                            .devices = r->counts[i]->devices,
+                                            .batch = all,
+                                            .one = one,
                                             .predicted_ms = r->counts[i]->predicted.step_us / 1e3,
                                             .from = r->counts[i]->predicted.from};
     }
@@ -146,12 +153,17 @@ static char *command_for_all(const Rows *r)
     const RunOptions *o = r->options;
     char *devices = mgpu_format("%s", "");
     for (int i = 0; i < r->count; i++) {
-        char *longer = mgpu_format("%s%s%d", devices, i ? "," : r->counts[0]->kind[0] == 'c' ? "cuda:" : "", r->counts[i]->devices);
+        char *longer = mgpu_format("%s%s%d", devices,
+                                   i                              ? ","
+                                   : r->counts[0]->kind[0] == 'c' ? "cuda:"
+                                                                  : "",
+                                   r->counts[i]->devices);
         free(devices);
         devices = longer;
     }
-    char *text = mgpu_format("mgpuc bench %s --devices %s%s%s%s%s, with the other options of: %s", r->program->model_file, devices, o->batches ? " --batch " : "",
-                             o->batches ? o->batches : "", o->weak ? " --weak" : "", o->strong ? " --strong" : "", r->program->command);
+    char *text = mgpu_format("mgpuc bench %s --devices %s%s%s%s%s, with the other options of: %s", r->program->model_file,
+                             devices, o->batches ? " --batch " : "", o->batches ? o->batches : "", o->weak ? " --weak" : "",
+                             o->strong ? " --strong" : "", r->program->command);
     free(devices);
     return text;
 }
@@ -164,7 +176,8 @@ int mgpu_bench_rows(const mgpu_program *program, const RunOptions *o)
     char *others = command_for_all(&r);
     Grid *g = &r.grid;
     if (!g->row_count)
-        mgpu_fail(MGPU_BAD_USAGE, "the program is compiled for a batch of %lld, which no row of this table has; to compile and measure: %s",
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "the program is compiled for a batch of %lld, which no row of this table has; to compile and measure: %s",
                   (long long)program->batch, others);
     g->model = program->name;
     g->kind = r.plans[0]->kind;
@@ -187,8 +200,9 @@ int mgpu_bench_rows(const mgpu_program *program, const RunOptions *o)
     mgpu_grid_end(g);
     (o->json ? mgpu_grid_json : mgpu_grid_print)(g, stdout);
     if (r.left_out)
-        mgpu_say("%s: rows with other batches than %lld, for which the program is compiled, are left out; to compile and measure all: %s", o->program,
-                 (long long)program->batch, others);
+        mgpu_say(
+            "%s: rows with other batches than %lld, for which the program is compiled, are left out; to compile and measure all: %s",
+            o->program, (long long)program->batch, others);
     free(others);
     free(g->rows);
     free(r.plans);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { LAST_STEPS = 64, WINDOW = 16, FIRST = 2 /* first steps, which are ignored */ };
-static const double WORTH_S = 2e-3;         /* shorter steps get no notices */
+static const double WORTH_S = 2e-3; /* shorter steps get no notices */
 /* ratio to the other devices' time: of host devices; of those that take turns on cores, whose times vary; of GPUs */
 static const double SLOWER = 1.4, SLOWER_SHARING_CORES = 1.8, SLOWER_GPU = 1.2;
 static const double WAITS = .35, LONGER = 3; /* fraction of a step spent waiting; ratio to the prediction */
@@ -23,12 +23,12 @@ static const char *const KIND[NOTICES] = {"device", "reader", "link"};
 
 struct StepClock {
     const mgpu_plan *plan;
-    int first, devices;           /* of this process */
+    int first, devices;                                         /* of this process */
     bool async, share_cores, single_process, notified[NOTICES]; /* single_process: no other process has devices */
-    int64_t steps, epoch_steps;   /* all; of the epoch */
-    double step[LAST_STEPS];            /* in seconds; step n is at n mod KEPT */
-    bool timed[LAST_STEPS];             /* all of its micro-batches were timed */
-    double *of;                   /* [part][device][KEPT] */
+    int64_t steps, epoch_steps;                                 /* all; of the epoch */
+    double step[LAST_STEPS];                                    /* in seconds; step n is at n mod KEPT */
+    bool timed[LAST_STEPS];                                     /* all of its micro-batches were timed */
+    double *of;                                                 /* [part][device][KEPT] */
 };
 
 StepClock *mgpu_clock_open(const mgpu_plan *plan, int first, int devices, bool ahead, bool turns)
@@ -61,7 +61,8 @@ void mgpu_clock_add(StepClock *c, const Work *work)
     c->timed[c->steps % LAST_STEPS] &= work->timed;
     for (int d = 0; d < c->devices; d++) {
         const StepTimes *t = &work->times[c->first + d];
-        const _Atomic int64_t *const FROM[PARTS] = {&t->computing, &t->input, &t->communication, &t->launching, &t->transferring, &t->reading};
+        const _Atomic int64_t *const FROM[PARTS] = {&t->computing, &t->input,        &t->communication,
+                                                    &t->launching, &t->transferring, &t->reading};
         for (int p = 0; p < PARTS; p++)
             *cell(c, (StepPart)p, d, c->steps) += 1e-9 * (double)atomic_load_explicit(FROM[p], memory_order_relaxed);
     }
@@ -146,7 +147,8 @@ static double others_computing(const StepClock *c, int device, int count)
     const mgpu_device *devices = c->plan->device + c->first;
     for (int d = 0; d < c->devices; d++)
         if (d != device && devices[d].shard.share > 0)
-            values[n++] = median_of(c, COMPUTING, d, count) * fmax(1, (double)devices[device].shard.share / (double)devices[d].shard.share);
+            values[n++] =
+                median_of(c, COMPUTING, d, count) * fmax(1, (double)devices[device].shard.share / (double)devices[d].shard.share);
     double middle = median(values, n);
     free(values);
     return middle;
@@ -212,7 +214,10 @@ static bool is_slowest_often(const StepClock *c, int device)
     return 4 * often >= 3 * seen;
 }
 
-typedef struct ReadingTime { double step, input, reading; bool slow; } ReadingTime;
+typedef struct ReadingTime {
+    double step, input, reading;
+    bool slow;
+} ReadingTime;
 
 static ReadingTime reader_of(const StepClock *c)
 {
@@ -229,8 +234,10 @@ static char *notice_device(const StepClock *c)
     if (device < 0 || !is_slowest_often(c, device) || reader_of(c).slow) /* if all wait for input, none waits for the device */
         return NULL;
     double own = median_of(c, COMPUTING, device, WINDOW), others = others_computing(c, device, WINDOW);
-    return mgpu_format("device %d takes %.1f times as long as the others, which wait for it: %.2f ms of computing a step, theirs are %.2f; "
-                       "mgpuc --split gives it fewer samples", c->first + device, own / others, 1e3 * own, 1e3 * others);
+    return mgpu_format(
+        "device %d takes %.1f times as long as the others, which wait for it: %.2f ms of computing a step, theirs are %.2f; "
+        "mgpuc --split gives it fewer samples",
+        c->first + device, own / others, 1e3 * own, 1e3 * others);
 }
 
 static char *notice_reader(const StepClock *c)
@@ -238,20 +245,24 @@ static char *notice_reader(const StepClock *c)
     ReadingTime r = reader_of(c);
     if (!r.slow)
         return NULL;
-    return mgpu_format("the reader is slower than the devices: it takes %.2f ms for a step's samples, and of the step's %.2f ms the devices wait %.2f for input; "
-                       "more cores, a faster disk or smaller files make it faster", 1e3 * r.reading, 1e3 * r.step, 1e3 * r.input);
+    return mgpu_format(
+        "the reader is slower than the devices: it takes %.2f ms for a step's samples, and of the step's %.2f ms the devices wait %.2f for input; "
+        "more cores, a faster disk or smaller files make it faster",
+        1e3 * r.reading, 1e3 * r.step, 1e3 * r.input);
 }
 
 static char *notice_link(const StepClock *c)
 {
     int device = slowest_device(c, WINDOW);
-    double step = median_step(c, WINDOW), waits = median_wait(c, COMMUNICATION, WINDOW), predicted = 1e-6 * c->plan->predicted.transfer_us;
+    double step = median_step(c, WINDOW), waits = median_wait(c, COMMUNICATION, WINDOW),
+           predicted = 1e-6 * c->plan->predicted.transfer_us;
     double transferring = median_of(c, TRANSFERRING, device, WINDOW);
     if (c->share_cores || predicted <= 0 || !(waits > WAITS * step) || !(transferring > LONGER * predicted))
         return NULL;
-    return mgpu_format("the links between devices are slow: transfers take %.2f ms a step, predicted were %.2f for %s; of the step's %.2f ms the devices "
-                       "wait %.2f for them; fewer devices or a larger batch transfer less for each sample", 1e3 * transferring, 1e3 * predicted,
-                       c->plan->predicted.machine, 1e3 * step, 1e3 * waits);
+    return mgpu_format(
+        "the links between devices are slow: transfers take %.2f ms a step, predicted were %.2f for %s; of the step's %.2f ms the devices "
+        "wait %.2f for them; fewer devices or a larger batch transfer less for each sample",
+        1e3 * transferring, 1e3 * predicted, c->plan->predicted.machine, 1e3 * step, 1e3 * waits);
 }
 
 static bool find_notice(StepClock *c, Notice *n)

@@ -40,7 +40,10 @@ uint64_t mgpu_hash(const uint8_t *data, int64_t bytes)
 }
 
 /* True for variables of which every device has its own shard or value. */
-static bool differs_anyway(const mgpu_variable *v) { return v->split || v->sharded || (v->kind == MGPU_ACCUMULATOR && v->partial); }
+static bool differs_anyway(const mgpu_variable *v)
+{
+    return v->split || v->sharded || (v->kind == MGPU_ACCUMULATOR && v->partial);
+}
 
 /* Returns a device of the largest group with equal hashes; of groups of the same size, the first. */
 static int most_common(const uint64_t *hash, int devices, int *group)
@@ -101,7 +104,8 @@ static char *disagreement(const Run *run)
         if (mgpu_tensor_bytes(&run->program->variables[v].tensor) > most)
             most = mgpu_tensor_bytes(&run->program->variables[v].tensor);
     uint8_t *data = mgpu_allocate((size_t)most, 1);
-    uint64_t *all = mgpu_allocate((size_t)devices * (size_t)count, sizeof *all), *hash = mgpu_allocate((size_t)devices, sizeof *hash);
+    uint64_t *all = mgpu_allocate((size_t)devices * (size_t)count, sizeof *all),
+             *hash = mgpu_allocate((size_t)devices, sizeof *hash);
     DeviceSpan own = mgpu_local_devices(p, devices);
     for (int d = own.first; d < own.end; d++)
         hash_variables(run, d, data, all + (int64_t)d * count);
@@ -141,10 +145,7 @@ void mgpu_run_choose_audit(Run *run)
     run->audit = mgpu_of_rank_0(run->options->processes, run->plan->devices < 2 ? 0 : (int)wanted_audit());
 }
 
-bool mgpu_run_audit_due(const Run *run)
-{
-    return run->audit && run->at.step % run->audit == 0;
-}
+bool mgpu_run_audit_due(const Run *run) { return run->audit && run->at.step % run->audit == 0; }
 
 void mgpu_run_audit(Run *run)
 {
@@ -153,11 +154,13 @@ void mgpu_run_audit(Run *run)
     char *what = disagreement(run);
     if (!what)
         return;
-    char *saved = run->saved_step < 0 ? mgpu_format("nothing was saved")
-                                      : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
-    run->failure = mgpu_format("step %lld: the devices do not hold the same weights: %s, so a link or a device changes numbers; %s%s",
-                               (long long)run->at.step, what, saved,
-                               mgpu_computes_here(run->plan) || run->options->processes ? "" : "; MGPU_COLLECTIVE=host sums through the host");
+    char *saved = run->saved_step < 0
+                      ? mgpu_format("nothing was saved")
+                      : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
+    run->failure = mgpu_format(
+        "step %lld: the devices do not hold the same weights: %s, so a link or a device changes numbers; %s%s",
+        (long long)run->at.step, what, saved,
+        mgpu_computes_here(run->plan) || run->options->processes ? "" : "; MGPU_COLLECTIVE=host sums through the host");
     run->failure_status = MGPU_MACHINE_FAILED;
     free(saved);
     free(what);

@@ -16,7 +16,9 @@ static void clear_caches(const Feed *feed)
             continue;
         for (int d = 0; d < feed->plan->devices; d++) {
             size_t samples = (size_t)feed->plan->device[d].shard.capacity;
-            void *zeros = mgpu_engine_has(feed->engine, d) ? mgpu_allocate(samples, (size_t)mgpu_tensor_bytes(&p->variables[i].tensor)) : NULL;
+            void *zeros = mgpu_engine_has(feed->engine, d)
+                              ? mgpu_allocate(samples, (size_t)mgpu_tensor_bytes(&p->variables[i].tensor))
+                              : NULL;
             mgpu_engine_write_variable(feed->engine, d, i, zeros);
             free(zeros);
         }
@@ -28,8 +30,13 @@ static int32_t *add_input(Decoder *d, Stream *s, int column, const char *name, b
     const mgpu_program *p = d->feed.program;
     int64_t samples = d->feed.plan->micro;
     int32_t *data = mgpu_allocate((size_t)samples, sizeof *data);
-    Array a = {.dtype = MGPU_I32, .rank = 1, .extent = {1}, .samples = samples, .sample_bytes = sizeof *data,
-               .data = (const uint8_t *)data, .owned = data};
+    Array a = {.dtype = MGPU_I32,
+               .rank = 1,
+               .extent = {1},
+               .samples = samples,
+               .sample_bytes = sizeof *data,
+               .data = (const uint8_t *)data,
+               .owned = data};
     int input = 0;
     while (strcmp(p->inputs[input].tensor.name, name) != 0 || !p->inputs[input].hidden)
         input++;

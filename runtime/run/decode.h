@@ -7,9 +7,9 @@
 
 typedef struct Decoder {
     Feed feed;
-    Dataset data;          /* a token and a position for each sample of a step */
+    Dataset data; /* a token and a position for each sample of a step */
     int32_t *token, *place;
-    int row;               /* variable with the output row of each sample */
+    int row; /* variable with the output row of each sample */
 } Decoder;
 
 bool mgpu_open_decoder(Decoder *, const Feed *); /* false if the program has no such phase */

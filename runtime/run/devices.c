@@ -21,10 +21,7 @@ const DeviceKind *mgpu_kind_of(const mgpu_plan *plan)
     mgpu_die("a plan for devices of the kind '%s'", plan->kind);
 }
 
-bool mgpu_computes_here(const mgpu_plan *plan)
-{
-    return !mgpu_kind_of(plan)->async;
-}
+bool mgpu_computes_here(const mgpu_plan *plan) { return !mgpu_kind_of(plan)->async; }
 
 int mgpu_used_threads(const RunOptions *o, const mgpu_plan *plan, char *text, size_t capacity)
 {
@@ -60,9 +57,10 @@ static _Noreturn void fail_no_plan(const mgpu_program *p, const char *kind, long
                            same_kind ? "" : " ", same_kind ? "" : p->plans[i].kind);
     }
     bool one = p->plan_count == 1 && p->plans[0].devices == 1;
-    mgpu_fail(MGPU_BAD_USAGE, "this program holds %s for %s %s%sdevice%s, not %ld%s%s; compile with: mgpuc --devices %s%s%ld %s -o %s",
-              p->plan_count == 1 ? "a plan" : "plans", list, *kind ? p->plans[0].kind : "", *kind ? " " : "", one ? "" : "s", devices,
-              *kind ? " " : "", kind, kind, *kind ? ":" : "", devices, p->model_file, program_invocation_short_name);
+    mgpu_fail(MGPU_BAD_USAGE,
+              "this program holds %s for %s %s%sdevice%s, not %ld%s%s; compile with: mgpuc --devices %s%s%ld %s -o %s",
+              p->plan_count == 1 ? "a plan" : "plans", list, *kind ? p->plans[0].kind : "", *kind ? " " : "", one ? "" : "s",
+              devices, *kind ? " " : "", kind, kind, *kind ? ":" : "", devices, p->model_file, program_invocation_short_name);
 }
 
 const mgpu_plan *mgpu_choose_plan(const mgpu_program *p, const RunOptions *o)
@@ -96,8 +94,8 @@ void mgpu_print_gpus(const mgpu_program *p)
         printf("  none: %s\n", why);
     for (int i = 0; i < list.count; i++) {
         const Gpu *g = &list.gpus[i];
-        printf("  %d  %s, %s, %s, %s bytes, compute capability %d.%d%s\n", i, g->name, g->bus, g->uuid, mgpu_grouped(g->memory, text),
-               g->major, g->minor, g->slice ? ", a slice (MIG)" : "");
+        printf("  %d  %s, %s, %s, %s bytes, compute capability %d.%d%s\n", i, g->name, g->bus, g->uuid,
+               mgpu_grouped(g->memory, text), g->major, g->minor, g->slice ? ", a slice (MIG)" : "");
     }
     if (list.remark)
         printf("  %s\n", list.remark);

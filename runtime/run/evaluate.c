@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct EvaluationResult { double *values; const mgpu_phase *phase; } EvaluationResult;
+typedef struct EvaluationResult {
+    double *values;
+    const mgpu_phase *phase;
+} EvaluationResult;
 
 static void collect(void *context, const Work *work)
 {
@@ -53,7 +56,8 @@ static void print_matrix(const Evaluation *e, int first, int count)
     char text[32];
     for (int i = first; i < first + count; i++) {
         const char *indices = e->names[i] + bracket;
-        int row = row_length(indices), column = (int)strlen(indices + row) - 2, number = (int)strlen(number_text(e->values[i], text));
+        int row = row_length(indices), column = (int)strlen(indices + row) - 2,
+            number = (int)strlen(number_text(e->values[i], text));
         head = row > head ? row : head;
         width = number > width ? number : width;
         width = column > width ? column : width;
@@ -126,8 +130,8 @@ static char *judge(const Feed *feed, const RunOptions *o, const Evaluation *e, c
 }
 
 /* Returns the result of judge. */
-static char *evaluate_set(const Feed *feed, const RunOptions *o, const char *name, const EvaluationResult *result, Categories *categories,
-                          Reporter *reporter)
+static char *evaluate_set(const Feed *feed, const RunOptions *o, const char *name, const EvaluationResult *result,
+                          Categories *categories, Reporter *reporter)
 {
     const mgpu_program *p = feed->program;
     const mgpu_set *set = mgpu_find_set(p, name);
@@ -143,7 +147,10 @@ static char *evaluate_set(const Feed *feed, const RunOptions *o, const char *nam
     mgpu_engine_drain(feed->engine);
     Evaluation e = {.split = name, .samples = data.samples};
     if (result->phase)
-        e = (Evaluation){.split = name, .samples = data.samples, .names = result->phase->reports, .values = result->values,
+        e = (Evaluation){.split = name,
+                         .samples = data.samples,
+                         .names = result->phase->reports,
+                         .values = result->values,
                          .count = result->phase->report_count};
     print_result(&e);
     mgpu_report_eval(reporter, &e, 0, 0);

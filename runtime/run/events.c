@@ -36,12 +36,15 @@ struct Events {
     char *path;
     uint32_t table[256];
 };
-typedef struct Message { uint8_t bytes[MOST_BYTES]; size_t length; } Message;
+typedef struct Message {
+    uint8_t bytes[MOST_BYTES];
+    size_t length;
+} Message;
 
 /* ---- checksums */
 static void make_table(uint32_t *table)
 {
-    const uint32_t CASTAGNOLI = 0x82f63b78;    /* the polynomial with its bits reversed */
+    const uint32_t CASTAGNOLI = 0x82f63b78; /* the polynomial with its bits reversed */
     for (uint32_t i = 0; i < 256; i++) {
         table[i] = i;
         for (int bit = 0; bit < 8; bit++)

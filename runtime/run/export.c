@@ -25,15 +25,9 @@ static const struct mgpu_family_exports *families(const Export *e)
     return e->program->families;
 }
 
-static void write_hf(const Export *e)
-{
-    families(e)->hf(e);
-}
+static void write_hf(const Export *e) { families(e)->hf(e); }
 
-static void write_gguf(const Export *e)
-{
-    families(e)->gguf(e);
-}
+static void write_gguf(const Export *e) { families(e)->gguf(e); }
 
 static const ExportKind KINDS[] = {
     {"onnx", "FILE.onnx", mgpu_export_onnx},

@@ -24,25 +24,25 @@
 
 /* a prompt and its continuation */
 typedef struct Continued {
-    NextText next;             /* first, so that a NextText can be cast to Continued */
+    NextText next; /* first, so that a NextText can be cast to Continued */
     const char *prompt;
     size_t prompt_bytes;
-    int64_t number, sampled;   /* index of the prompt; number of elements after it */
+    int64_t number, sampled; /* index of the prompt; number of elements after it */
     char *made; /* the continuation, in which a stop text may begin after `stop_begin` bytes; `printed` bytes are printed */
     size_t made_bytes, stop_begin, printed;
-    bool begun, ended;         /* the prompt has been printed; the text has ended */
+    bool begun, ended; /* the prompt has been printed; the text has ended */
 } Continued;
 
 typedef struct Writer {
     const mgpu_program *program;
     const RunOptions *options;
     TextCode code;
-    int output;                /* index of the output with the probabilities */
-    bool logits;               /* the output has logits, to which softmax is applied */
+    int output;  /* index of the output with the probabilities */
+    bool logits; /* the output has logits, to which softmax is applied */
     Next next;
-    double *chance;            /* for each class; scratch */
+    double *chance; /* for each class; scratch */
     Continued *texts;
-    int64_t count, ended;      /* ended: number of texts that have ended */
+    int64_t count, ended; /* ended: number of texts that have ended */
     Screen screen;
 } Writer;
 
@@ -63,8 +63,10 @@ static const mgpu_input *input_of_text(const mgpu_program *p, const bool *wanted
     for (int i = 0; i < p->input_count; i++) {
         const mgpu_input *in = &p->inputs[i];
         if (wanted[i] && (found || strcmp(in->tensor.name, "token") != 0 || in->tensor.rank != 1 || !in->classes))
-            mgpu_fail(MGPU_BAD_INPUT, "generate continues a text, of which the model reads a window, as input token: class(65)[64]; its "
-                      "outputs depend on the input '%s'%s", in->tensor.name, found ? ", too" : "");
+            mgpu_fail(MGPU_BAD_INPUT,
+                      "generate continues a text, of which the model reads a window, as input token: class(65)[64]; its "
+                      "outputs depend on the input '%s'%s",
+                      in->tensor.name, found ? ", too" : "");
         found = wanted[i] ? in : found;
     }
     return found;
@@ -73,10 +75,13 @@ static const mgpu_input *input_of_text(const mgpu_program *p, const bool *wanted
 static int output_of_text(const mgpu_program *p, const mgpu_input *in)
 {
     for (int i = 0; i < p->output_count; i++)
-        if (in && p->outputs[i].rank == 2 && p->outputs[i].extent[0] == in->tensor.extent[0] && p->outputs[i].extent[1] == in->classes)
+        if (in && p->outputs[i].rank == 2 && p->outputs[i].extent[0] == in->tensor.extent[0] &&
+            p->outputs[i].extent[1] == in->classes)
             return i;
-    mgpu_fail(MGPU_BAD_INPUT, "%s has no output with the probabilities of what follows each place of the text: write "
-              "`output probability = softmax(logits)` in the model%s", p->model_file,
+    mgpu_fail(MGPU_BAD_INPUT,
+              "%s has no output with the probabilities of what follows each place of the text: write "
+              "`output probability = softmax(logits)` in the model%s",
+              p->model_file,
               in ? mgpu_format(", of the shape [%lld, %lld]", (long long)in->tensor.extent[0], (long long)in->classes) : "");
 }
 
@@ -140,8 +145,9 @@ static void check_chances(const Writer *w, double sum, double least)
     if (!isfinite(sum))
         mgpu_fail(MGPU_BAD_INPUT, "the output '%s' is not finite", t->name);
     if (least < 0 || fabs(sum - 1) > 0.02)
-        mgpu_fail(MGPU_BAD_INPUT, "the output '%s' is no distribution: a row has the sum %.4g%s; write `output %s = softmax(...)`", t->name,
-                  sum, least < 0 ? " and negative elements" : "", t->name);
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "the output '%s' is no distribution: a row has the sum %.4g%s; write `output %s = softmax(...)`", t->name, sum,
+                  least < 0 ? " and negative elements" : "", t->name);
 }
 
 /* Samples the class after the text's last element. */
@@ -202,7 +208,8 @@ static void go_on(void *writer, NextText *next, double *row)
 /* ---- texts */
 static void show_json(const Continued *c, FILE *f)
 {
-    char *prompt = mgpu_format("%.*s", (int)c->prompt_bytes, c->prompt), *text = mgpu_format("%.*s", (int)c->stop_begin, c->made ? c->made : "");
+    char *prompt = mgpu_format("%.*s", (int)c->prompt_bytes, c->prompt),
+         *text = mgpu_format("%.*s", (int)c->stop_begin, c->made ? c->made : "");
     fputs("{\"prompt\":", f);
     mgpu_json_write_text(f, prompt);
     fputs(",\"text\":", f);
@@ -313,7 +320,8 @@ int mgpu_generate(const mgpu_program *program, const RunOptions *o)
     const mgpu_plan *plan = mgpu_choose_plan(program, o);
     Feed feed;
     if (!reader)
-        mgpu_fail(MGPU_BAD_INPUT, "generate continues a text: %s reads none; data { train = characters(\"input.txt\") } does", program->model_file);
+        mgpu_fail(MGPU_BAD_INPUT, "generate continues a text: %s reads none; data { train = characters(\"input.txt\") } does",
+                  program->model_file);
     mgpu_wanted_inputs(program, plan, 1u << MGPU_PHASE_PREDICT, wanted);
     w.code.input = input_of_text(program, wanted);
     w.output = output_of_text(program, w.code.input);

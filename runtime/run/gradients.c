@@ -18,16 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ELEMENTS = 4 };              /* compared elements of a weight */
+enum { ELEMENTS = 4 }; /* compared elements of a weight */
 static const double STEPS[] = {1e-3, 1e-4, 1e-5};
 static const double TOLERANCE = 1e-4; /* limit of the relative difference */
 static const double ROUNDING = 1e-13; /* relative to the loss: smaller differences of losses may be rounding */
 
 typedef struct GradientCheck {
     Feed feed;
-    Dataset train;                  /* samples 0: there is no data, and random values are used */
-    double loss;                    /* loss of the last collected step */
-    uint8_t *state;                 /* values of all variables before the step */
+    Dataset train;  /* samples 0: there is no data, and random values are used */
+    double loss;    /* loss of the last collected step */
+    uint8_t *state; /* values of all variables before the step */
 } GradientCheck;
 
 static void collect(void *context, const Work *work)
@@ -83,7 +83,8 @@ static double difference(GradientCheck *c, int weight, double *values, int64_t e
             double bend = fabs(above + below - 2 * loss) / at, rounding = ROUNDING * fabs(loss) / at;
             *kink = bend > TOLERANCE * fabs(slope[half]) + rounding;
         }
-        double best = (4 * slope[1] - slope[0]) / 3, scale = fmax(fabs(gradient), fabs(best)), rounding = ROUNDING * fabs(loss) / h;
+        double best = (4 * slope[1] - slope[0]) / 3, scale = fmax(fabs(gradient), fabs(best)),
+               rounding = ROUNDING * fabs(loss) / h;
         double off = fabs(gradient - best), relative = off > 0 ? off / scale : 0;
         least = fmin(least, off <= rounding ? fmin(relative, TOLERANCE / 100) : relative);
     }
@@ -189,10 +190,16 @@ int mgpu_check_gradients(const mgpu_program *program, const RunOptions *o)
         precise = precise && (program->variables[v].kind != MGPU_WEIGHT || program->variables[v].tensor.dtype == MGPU_F64);
     }
     if (!observes || !precise)
-        mgpu_fail(MGPU_BAD_USAGE, "check-gradients needs a program in f64 that keeps its gradients: mgpuc %s --set precision=f64 "
-                  "--set observe=gradients", program->model_file);
-    GradientCheck c = {.feed = {.program = program, .plan = mgpu_choose_plan(program, o), .setting = o->setting, .seed = o->seed, .total_steps = 1,
-                        .steps_per_epoch = 1}};
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "check-gradients needs a program in f64 that keeps its gradients: mgpuc %s --set precision=f64 "
+                  "--set observe=gradients",
+                  program->model_file);
+    GradientCheck c = {.feed = {.program = program,
+                                .plan = mgpu_choose_plan(program, o),
+                                .setting = o->setting,
+                                .seed = o->seed,
+                                .total_steps = 1,
+                                .steps_per_epoch = 1}};
     c.feed.engine = mgpu_engine_open(mgpu_kind_of(c.feed.plan), program, c.feed.plan, o, collect, &c);
     mgpu_post_without_samples(&c.feed, MGPU_PHASE_INIT, 0, 0);
     mgpu_engine_drain(c.feed.engine);

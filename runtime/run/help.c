@@ -201,7 +201,10 @@ static void print_memory(const mgpu_program *p, const RunOptions *o)
         for (int d = 0; d < plan->devices; d++)
             printf("    device %d: samples %lld..%lld of %lld, arena %s bytes\n", d, (long long)plan->device[d].shard.first,
                    (long long)(plan->device[d].shard.first + plan->device[d].shard.share), (long long)plan->micro,
-                   mgpu_grouped(mgpu_device_bytes(&plan->device[d], mgpu_device_threads(mgpu_computes_here(plan) ? o->threads : plan->devices, plan->devices, d)), text));
+                   mgpu_grouped(mgpu_device_bytes(
+                                    &plan->device[d],
+                                    mgpu_device_threads(mgpu_computes_here(plan) ? o->threads : plan->devices, plan->devices, d)),
+                                text));
     }
 }
 

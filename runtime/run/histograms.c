@@ -30,7 +30,7 @@ void mgpu_run_histograms(Run *run)
         mgpu_engine_read_whole(run->engine, i, values);
         if (events)
             mgpu_events_histogram(events, v->kind == MGPU_WEIGHT ? "weights" : "gradients", v->tensor.name, run->at.step, values,
-                              v->tensor.dtype, mgpu_elements(&v->tensor));
+                                  v->tensor.dtype, mgpu_elements(&v->tensor));
         free(values);
     }
 }

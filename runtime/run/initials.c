@@ -64,8 +64,8 @@ static void load_array(const mgpu_program *program, const mgpu_plan *plan, Engin
     SavedTensor saved = {.tensor = *t, .data = a.data};
     saved.tensor.dtype = a.dtype;
     if (mgpu_dtype_is_float(a.dtype) != mgpu_dtype_is_float(t->dtype))
-        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the array's elements are %s, '%s' is %s: array.astype('%s') makes them fit", where, path, mgpu_dtype_name(a.dtype), t->name,
-                  mgpu_dtype_name(t->dtype), mgpu_dtype_is_float(t->dtype) ? "f4" : "i8");
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the array's elements are %s, '%s' is %s: array.astype('%s') makes them fit", where, path,
+                  mgpu_dtype_name(a.dtype), t->name, mgpu_dtype_name(t->dtype), mgpu_dtype_is_float(t->dtype) ? "f4" : "i8");
     if (engine)
         mgpu_place_variable(program, plan, engine, initial->variables[0], &saved);
     else
@@ -113,7 +113,7 @@ static PartialInit part_of(const mgpu_program *program, const char *text)
 {
     const char *equals = strchr(text, '=');
     PartialInit p = {.variables = mgpu_allocate((size_t)program->variable_count, sizeof *p.variables),
-              .names = mgpu_allocate((size_t)program->variable_count, sizeof *p.names)};
+                     .names = mgpu_allocate((size_t)program->variable_count, sizeof *p.names)};
     int count = 0;
     for (int i = 0; i < program->variable_count; i++) {
         const mgpu_variable *v = &program->variables[i];
@@ -180,8 +180,10 @@ static void join_part(Categories *categories, const char *part, const char *path
     mgpu_load_categories(own, path);
     const char *input = mgpu_join_categories(categories, own);
     if (input)
-        mgpu_say("%s: warning: %s: words of the input '%s' have other classes there than in the weights whose table is used; what is taken from "
-                 "%s for these classes is of other words", o->program, part, input, path);
+        mgpu_say(
+            "%s: warning: %s: words of the input '%s' have other classes there than in the weights whose table is used; what is taken from "
+            "%s for these classes is of other words",
+            o->program, part, input, path);
     mgpu_free_categories(own);
 }
 
@@ -202,7 +204,8 @@ static void join_rules(Categories *categories, const mgpu_program *program, cons
         const mgpu_initial *initial = &program->initials[i];
         if (!initial->pattern || !initial->path || replaced(initial, o))
             continue;
-        char *where = mgpu_format("%s:%d", program->model_file, initial->line), *begin = mgpu_format("%s: ", where), *path = find_file(initial->path, begin, o);
+        char *where = mgpu_format("%s:%d", program->model_file, initial->line), *begin = mgpu_format("%s: ", where),
+             *path = find_file(initial->path, begin, o);
         join_part(categories, where, path, o);
         free(path);
         free(begin);
@@ -250,7 +253,7 @@ bool *mgpu_left_out_of(const mgpu_program *program, const RunOptions *o, int64_t
             out[initial->variables[k]] = true;
         if (!initial->path && !replaced(initial, o))
             mgpu_print("\"%s\" begins as the model says, by init = none in line %d; --init %s=FILE takes it from a file\n",
-                   initial->pattern, initial->line, initial->pattern);
+                       initial->pattern, initial->line, initial->pattern);
     }
     return out;
 }

@@ -29,7 +29,7 @@
 
 enum { ASKED_STOP = 1, ASKED_SAVE = 2, ASKED_FAILED = 4 }; /* requests before a step */
 
-static const double KEEP_EVERY_S = 60;  /* interval of keeping the state for replay.c */
+static const double KEEP_EVERY_S = 60; /* interval of keeping the state for replay.c */
 
 /* ---- opening */
 static void open_data(Run *run)
@@ -139,16 +139,19 @@ static void read_position(Run *run)
         mgpu_fail(MGPU_BAD_USAGE, "the run in %s has the seed %llu and keeps it; leave --seed out, or begin anew with --init",
                   o->resume, (unsigned long long)run->at.seed);
     if (run->at.batch != run->program->batch)
-        mgpu_fail(MGPU_BAD_INPUT, "the run in %s has a batch of %lld, this program of %lld; compile with --set batch=%lld, or begin a "
-                  "new run with its weights: --init %s/weights.safetensors", o->resume, (long long)run->at.batch,
-                  (long long)run->program->batch, (long long)run->at.batch, o->resume);
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "the run in %s has a batch of %lld, this program of %lld; compile with --set batch=%lld, or begin a "
+                  "new run with its weights: --init %s/weights.safetensors",
+                  o->resume, (long long)run->at.batch, (long long)run->program->batch, (long long)run->at.batch, o->resume);
 }
 
 static void check_position(const Run *run)
 {
     if (run->at.position >= run->train.samples)
-        mgpu_fail(MGPU_BAD_INPUT, "the run in %s has seen %lld samples of its epoch, the data hold %lld: they are other data; --data DIR says where they are, --init begins anew", run->options->resume,
-                  (long long)run->at.position, (long long)run->train.samples);
+        mgpu_fail(
+            MGPU_BAD_INPUT,
+            "the run in %s has seen %lld samples of its epoch, the data hold %lld: they are other data; --data DIR says where they are, --init begins anew",
+            run->options->resume, (long long)run->at.position, (long long)run->train.samples);
 }
 
 void mgpu_run_begin_at(Run *run, const Progress *at, const Saved *from)
@@ -167,23 +170,22 @@ static void open_engine(Run *run)
 {
     run->engine = mgpu_engine_open(mgpu_kind_of(run->plan), run->program, run->plan, run->options, mgpu_run_collect, run);
     mgpu_run_open_folder(run); /* only now: without devices no folder is created */
-    run->feed = (Feed){.program = run->program, .plan = run->plan, .setting = run->setting, .engine = run->engine,
-                       .seed = run->at.seed, .total_steps = (double)run->total_steps, .steps_per_epoch = (double)run->steps_per_epoch};
+    run->feed = (Feed){.program = run->program,
+                       .plan = run->plan,
+                       .setting = run->setting,
+                       .engine = run->engine,
+                       .seed = run->at.seed,
+                       .total_steps = (double)run->total_steps,
+                       .steps_per_epoch = (double)run->steps_per_epoch};
     mgpu_run_begin_at(run, &run->at, run->from);
 }
 
 /* ---- the run */
 
 /* Returns the epoch of the last step, counted from 1. */
-static int64_t epoch_of(const Run *run)
-{
-    return run->at.position > 0 || !run->at.epoch ? run->at.epoch + 1 : run->at.epoch;
-}
+static int64_t epoch_of(const Run *run) { return run->at.position > 0 || !run->at.epoch ? run->at.epoch + 1 : run->at.epoch; }
 
-static bool over(const Run *run)
-{
-    return run->at.step >= run->total_steps || run->out_of_patience || run->failure;
-}
+static bool over(const Run *run) { return run->at.step >= run->total_steps || run->out_of_patience || run->failure; }
 
 static bool asked_to_stop(Run *run)
 {
@@ -225,8 +227,12 @@ void mgpu_run_post(Run *run)
 {
     Progress *at = &run->at;
     int64_t left = run->train.samples - at->position;
-    Batch batch = {.set = &run->train, .order = run->order, .place = at->position,
-                   .samples = left < run->program->batch ? left : run->program->batch, .applied = at->step, .epoch = at->epoch};
+    Batch batch = {.set = &run->train,
+                   .order = run->order,
+                   .place = at->position,
+                   .samples = left < run->program->batch ? left : run->program->batch,
+                   .applied = at->step,
+                   .epoch = at->epoch};
     double began = mgpu_seconds();
     mgpu_post_step(&run->feed, &batch);
     mgpu_trace_text(run->trace, TRACK_LOOP, "post", began, mgpu_seconds());
@@ -239,8 +245,8 @@ static Evaluation evaluation(const Numbers *n, const char *split, int64_t sample
 {
     if (!n->phase)
         return (Evaluation){.split = split, .samples = samples};
-    return (Evaluation){.split = split, .samples = samples, .names = n->phase->reports, .values = n->values,
-                        .count = n->phase->report_count};
+    return (Evaluation){
+        .split = split, .samples = samples, .names = n->phase->reports, .values = n->values, .count = n->phase->report_count};
 }
 
 static bool is_due(const Run *run, mgpu_quantity q, int64_t before, double since)
@@ -350,8 +356,12 @@ static void finish_row(Run *run, EpochReport *e, const Evaluation *valid)
 
 static void report_validation(Run *run, const Evaluation *valid)
 {
-    EpochReport e = {.epoch = epoch_of(run), .step = run->at.step, .passed = (double)run->at.step / run->pace.steps_per_epoch,
-                     .lr = run->lr, .loss = NAN, .train = without_values(run, MGPU_PHASE_REPORT_TRAIN, "train")};
+    EpochReport e = {.epoch = epoch_of(run),
+                     .step = run->at.step,
+                     .passed = (double)run->at.step / run->pace.steps_per_epoch,
+                     .lr = run->lr,
+                     .loss = NAN,
+                     .train = without_values(run, MGPU_PHASE_REPORT_TRAIN, "train")};
     if (valid->split)
         finish_row(run, &e, valid);
 }
@@ -461,8 +471,10 @@ static void judge_end(Run *run)
     if (run->at.step < run->total_steps || !steps)
         return;
     if (run->at.skipped - run->begun_skipped == steps)
-        run->failure = mgpu_format("all %lld steps were skipped, since the loss or gradients were not finite: the weights are those that the run began with; "
-                                   "a smaller lr, a warmup, clip = 1.0 or another precision than %s may cure it", (long long)steps, run->program->precision);
+        run->failure = mgpu_format(
+            "all %lld steps were skipped, since the loss or gradients were not finite: the weights are those that the run began with; "
+            "a smaller lr, a warmup, clip = 1.0 or another precision than %s may cure it",
+            (long long)steps, run->program->precision);
     else if (!run->begun_at && steps >= ENOUGH_STEPS && losses < 2 && !lower)
         mgpu_report_warning(
             run->reporter,
@@ -512,14 +524,13 @@ static int run_training(Run *run)
         mgpu_run_explain(run);
     int number = atomic_load(&run->signal);
     if (run->bad_validations && !run->failure && !number && run->program->on_nan == MGPU_NAN_STOP)
-        run->failure = mgpu_format("the loss of %lld validation%s was not finite, first at step %lld%s%s", (long long)run->bad_validations,
-                                   run->bad_validations == 1 ? "" : "s", (long long)run->bad_validation,
-                                   run->saved_step >= 0 ? "; the weights are saved in " : "", run->saved_step >= 0 ? run->folder : "");
+        run->failure =
+            mgpu_format("the loss of %lld validation%s was not finite, first at step %lld%s%s", (long long)run->bad_validations,
+                        run->bad_validations == 1 ? "" : "s", (long long)run->bad_validation,
+                        run->saved_step >= 0 ? "; the weights are saved in " : "", run->saved_step >= 0 ? run->folder : "");
     if (!run->failure && !number)
         judge_end(run);
-    return run->failure_status  ? run->failure_status
-           : run->failure       ? MGPU_BAD_INPUT
-           : number && !over(run) ? 128 + number : 0;
+    return run->failure_status ? run->failure_status : run->failure ? MGPU_BAD_INPUT : number && !over(run) ? 128 + number : 0;
 }
 
 /* Notes numbers on the command line that replace a schedule of the train block. */
@@ -542,10 +553,18 @@ static void start_report(Run *run)
 {
     char threads[200];
     int count = mgpu_used_threads(run->options, run->plan, threads, sizeof threads);
-    StartReport s = {.program = run->program, .plan = run->plan, .options = run->options, .engine = run->engine, .train_samples = run->train.samples,
-                     .valid_samples = run->valid.samples, .step = run->at.step, .epoch = run->at.epoch + 1,
-                     .total_steps = run->total_steps, .seed = run->at.seed,
-                     .threads = threads, .thread_count = count};
+    StartReport s = {.program = run->program,
+                     .plan = run->plan,
+                     .options = run->options,
+                     .engine = run->engine,
+                     .train_samples = run->train.samples,
+                     .valid_samples = run->valid.samples,
+                     .step = run->at.step,
+                     .epoch = run->at.epoch + 1,
+                     .total_steps = run->total_steps,
+                     .seed = run->at.seed,
+                     .threads = threads,
+                     .thread_count = count};
     mgpu_report_start(run->reporter, &s);
     describe_schedules(run);
 }
@@ -554,9 +573,13 @@ static void start_report(Run *run)
 static char *achieved(const Run *run)
 {
     char step[32];
-    char *end = over(run) ? mgpu_format("the run was complete") : mgpu_format("the run had stopped at step %s", mgpu_grouped(run->at.step, step));
+    char *end = over(run) ? mgpu_format("the run was complete")
+                          : mgpu_format("the run had stopped at step %s", mgpu_grouped(run->at.step, step));
     bool saved = run->saved_step == run->at.step;
-    char *all = mgpu_format("%s%s%s", end, saved ? ", and its weights are saved in " : run->folder ? "" : "; nothing was to be saved",
+    char *all = mgpu_format("%s%s%s", end,
+                            saved         ? ", and its weights are saved in "
+                            : run->folder ? ""
+                                          : "; nothing was to be saved",
                             saved ? run->folder : "");
     free(end);
     return all;
@@ -598,7 +621,9 @@ static void print_end(const Run *run)
                run->at.skipped == 1 ? " was" : "s were");
     if (best->any)
         printf("best %s %.6g at step %s%s\n", watch->metric, best->best, mgpu_grouped(best->best_step, step),
-               !run->folder ? "" : run->best_error ? ": it could not be saved" : ": best.safetensors");
+               !run->folder      ? ""
+               : run->best_error ? ": it could not be saved"
+                                 : ": best.safetensors");
     mgpu_run_print_saves(run, mgpu_seconds() - run->began);
     if (run->saved_step < 0)
         return;
@@ -626,7 +651,13 @@ static void print_over(const Run *run)
 
 static const char *reason_of(const Run *run, int status)
 {
-    return run->failure_status && run->save_error ? "not saved" : run->failure_status ? "devices differ" : run->failure ? "not finite" : run->out_of_patience ? "patience" : status ? "signal" : over(run) ? "done" : "paused";
+    return run->failure_status && run->save_error ? "not saved"
+           : run->failure_status                  ? "devices differ"
+           : run->failure                         ? "not finite"
+           : run->out_of_patience                 ? "patience"
+           : status                               ? "signal"
+           : over(run)                            ? "done"
+                                                  : "paused";
 }
 
 int mgpu_train(const mgpu_program *program, const RunOptions *options)
@@ -661,7 +692,8 @@ int mgpu_train(const mgpu_program *program, const RunOptions *options)
     }
     DeviceSpan span = mgpu_local_devices(options->processes, run.plan->devices);
     int own = span.end - span.first;
-    run.clock = mgpu_clock_open(run.plan, span.first, own, !mgpu_computes_here(run.plan), own > mgpu_default_threads(options->program));
+    run.clock =
+        mgpu_clock_open(run.plan, span.first, own, !mgpu_computes_here(run.plan), own > mgpu_default_threads(options->program));
     mgpu_run_compare_origin(&run);
     if (options->processes) {
         mgpu_run_take_fingerprints(&run);

@@ -45,8 +45,12 @@ static void share(RunOptions *o, Processes *p)
     if (!p)
         return;
     o->processes = p;
-    if (o->command != COMMAND_TRAIN && o->command != COMMAND_EVAL && o->command != COMMAND_PREDICT && o->command != COMMAND_GENERATE && o->command != COMMAND_BENCH)
-        mgpu_fail(MGPU_BAD_USAGE, "several processes train, evaluate, predict, generate and bench, and do nothing else; start `%s %s` without mpirun", o->program, mgpu_command_name(o->command));
+    if (o->command != COMMAND_TRAIN && o->command != COMMAND_EVAL && o->command != COMMAND_PREDICT &&
+        o->command != COMMAND_GENERATE && o->command != COMMAND_BENCH)
+        mgpu_fail(
+            MGPU_BAD_USAGE,
+            "several processes train, evaluate, predict, generate and bench, and do nothing else; start `%s %s` without mpirun",
+            o->program, mgpu_command_name(o->command));
     if (p->rank == 0)
         return;
     o->log = o->tensorboard = o->trace = NULL;
@@ -57,8 +61,9 @@ int mgpu_main(const mgpu_program *p, int argc, char **argv)
 {
     mgpu_hold_descriptors();
     if (p->interface != MGPU_INTERFACE)
-        mgpu_fail(MGPU_MACHINE_FAILED, "the program was compiled for interface %d of the runtime, this one has %d; compile %s again",
-                  p->interface, MGPU_INTERFACE, p->model_file);
+        mgpu_fail(MGPU_MACHINE_FAILED,
+                  "the program was compiled for interface %d of the runtime, this one has %d; compile %s again", p->interface,
+                  MGPU_INTERFACE, p->model_file);
     RunOptions options;
     Hang *hang = mgpu_hang_begin(MGPU_STALL_S, NULL);
     mgpu_doing("the processes look for each other");

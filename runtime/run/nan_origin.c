@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Phrase { const char *word, *infinite, *nan, *both; } Phrase;
+typedef struct Phrase {
+    const char *word, *infinite, *nan, *both;
+} Phrase;
 static const Phrase PHRASES[] = {
     {"log", "log of 0", "log of a negative number", "log of 0 or of a negative number"},
     {"log1p", "log1p of -1", "log1p of a number below -1", "log1p of -1 or below"},
@@ -15,7 +17,8 @@ static const Phrase PHRASES[] = {
     {"div", "a division by 0, or of numbers too large", "0 / 0", "a division by 0"},
     {"exp", "exp of a number too large", "exp of a number too large", "exp of a number too large"},
     {"expm1", "expm1 of a number too large", "expm1 of a number too large", "expm1 of a number too large"},
-    {"pow", "** of a number too large, or of 0 to a negative one", "** of a negative number to a fraction", "** of numbers that it has no result for"},
+    {"pow", "** of a number too large, or of 0 to a negative one", "** of a negative number to a fraction",
+     "** of numbers that it has no result for"},
     {"mod", "% of 0", "% of 0", "% of 0"},
 };
 
@@ -37,7 +40,8 @@ static bool print_nan_source(FILE *to, const mgpu_nan_source *s, const Origin *o
         fputs(o->bits & AUDIT_NAN ? "NaN" : "a number too large", to);
     if (*s->layer && !s->required)
         fprintf(to, " in '%s'", s->layer);
-    bool grows = *s->word == 'e' || *s->word == 'p' || (*s->word == 'd' && o->bits == AUDIT_INFINITE); /* exp, expm1, pow, div */
+    /* exp, expm1, pow, div */
+    bool grows = *s->word == 'e' || *s->word == 'p' || (*s->word == 'd' && o->bits == AUDIT_INFINITE);
     return *s->word && !grows;
 }
 

@@ -16,10 +16,7 @@
 
 static const int64_t MOST_RESULTS = (int64_t)1 << 30; /* limit of the bytes of window outputs, unless one has more */
 
-static int64_t row_bytes(const Next *n, uint8_t dtype)
-{
-    return n->input->classes * mgpu_dtype_bytes(dtype);
-}
+static int64_t row_bytes(const Next *n, uint8_t dtype) { return n->input->classes * mgpu_dtype_bytes(dtype); }
 
 /* Returns how many elements of the text are in the window. */
 static int64_t in_window(const Next *n, const NextText *t)
@@ -28,10 +25,7 @@ static int64_t in_window(const Next *n, const NextText *t)
     return t->text.count < length ? t->text.count : length;
 }
 
-static bool fits(const Next *n, const NextText *t)
-{
-    return t->text.count <= n->input->tensor.extent[0];
-}
+static bool fits(const Next *n, const NextText *t) { return t->text.count <= n->input->tensor.extent[0]; }
 
 /* ---- the sample of a text */
 /* Returns the first free sample below `end` on the device with the fewest texts, or -1. */

@@ -11,13 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
+/* clang-format off */
 enum { TRAIN = 1 << COMMAND_TRAIN, EVAL = 1 << COMMAND_EVAL, PREDICT = 1 << COMMAND_PREDICT, INFO = 1 << COMMAND_INFO,
        SCHEDULE = 1 << COMMAND_SCHEDULE, BENCH = 1 << COMMAND_BENCH, GENERATE = 1 << COMMAND_GENERATE, REPORT = 1 << COMMAND_REPORT,
        GRADIENTS = 1 << COMMAND_CHECK_GRADIENTS, EXPORT = 1 << COMMAND_EXPORT,
        TRAINED = EVAL | PREDICT | GENERATE | EXPORT, ANY = -1 };
+/* clang-format on */
 
-static const char *const COMMANDS[] = {"train", "eval", "predict", "info", "schedule", "bench", "generate", "watch", "report", "check-gradients",
-    "export"};
+static const char *const COMMANDS[] = {"train", "eval",   "predict",         "info",  "schedule", "bench", "generate",
+                                       "watch", "report", "check-gradients", "export"};
 
 const char *mgpu_command_name(CommandKind command) { return COMMANDS[command]; }
 
@@ -30,7 +32,7 @@ typedef struct OptionInfo {
     size_t at; /* offset of the member of Options */
     int64_t least;
     void (*read)(RunOptions *, const mgpu_program *, const char *option, const char *value); /* parses the value instead */
-    bool kept;  /* a resumed run (--resume) keeps the option */
+    bool kept;     /* a resumed run (--resume) keeps the option */
     bool repeated; /* mgpu_resume_command repeats the option */
 } OptionInfo;
 
@@ -215,8 +217,10 @@ static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *te
     for (int i = 0; i < count; i++)
         if (i < first_fixed || i >= first_fixed + p->fixed_setting_count)
             names[taken++] = names[i];
-    mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%.*s'; here --set takes %s; see mgpuc --help for what is fixed at "
-              "compile time", text, (int)length, text, mgpu_join_names(names, taken));
+    mgpu_fail(MGPU_BAD_USAGE,
+              "--set %s: the program has no setting '%.*s'; here --set takes %s; see mgpuc --help for what is fixed at "
+              "compile time",
+              text, (int)length, text, mgpu_join_names(names, taken));
 }
 
 static void apply(RunOptions *, const mgpu_program *, const OptionInfo *, const char *name, const char *value);
@@ -323,10 +327,7 @@ static const OptionInfo OPTIONS[] = {
     {"-h", ANY, FLAG, .read = say_help},
 };
 
-static bool takes_value(const OptionInfo *option)
-{
-    return option->kind != FLAG && option->kind != NO_FLAG;
-}
+static bool takes_value(const OptionInfo *option) { return option->kind != FLAG && option->kind != NO_FLAG; }
 
 static const OptionInfo *find_option(const mgpu_program *p, const char *text, size_t length)
 {
@@ -375,7 +376,8 @@ static int find_command(RunOptions *o, const mgpu_program *p, int argc, char **a
                 return i;
             }
         char near[128];
-        usage("there is no command '", argv[i], mgpu_format("'%s", mgpu_did_you_mean(argv[i], COMMANDS, MGPU_COUNT(COMMANDS), near)));
+        usage("there is no command '", argv[i],
+              mgpu_format("'%s", mgpu_did_you_mean(argv[i], COMMANDS, MGPU_COUNT(COMMANDS), near)));
     }
     return 0;
 }
@@ -418,7 +420,8 @@ char *mgpu_resume_command(const RunOptions *o, const char *folder)
         const char *value = !takes_value(option) ? NULL : o->argv[i][length] ? o->argv[i] + length + 1 : o->argv[++i];
         if (!option->repeated)
             continue;
-        char *word = value ? quoted(value) : NULL, *longer = mgpu_format("%s %s%s%s", all, option->name, word ? " " : "", word ? word : "");
+        char *word = value ? quoted(value) : NULL,
+             *longer = mgpu_format("%s %s%s%s", all, option->name, word ? " " : "", word ? word : "");
         free(all);
         free(word);
         all = longer;
@@ -466,7 +469,8 @@ void mgpu_keep_options(RunOptions *o, const mgpu_program *p, char *const *kept, 
         if (!option || given_anew(&now, kept[i]))
             continue;
         if (option->read == read_setting && !takes_setting(p, value)) {
-            mgpu_say("%s: warning: the run in %s was begun with %s, which this program has no setting for", o->program, o->resume, kept[i]);
+            mgpu_say("%s: warning: the run in %s was begun with %s, which this program has no setting for", o->program, o->resume,
+                     kept[i]);
             continue;
         }
         int before = o->repeated_count;
@@ -492,10 +496,13 @@ static void check_combination(const RunOptions *o, const mgpu_program *p)
     if (o->save && !o->write)
         usage("--save and --no-save exclude each other", "", "");
     if (o->save && p->unsaved)
-        usage("--save ", o->save, mgpu_format(": the program was compiled with --plan %s (%s), whose weights are no checkpoint", p->policy, p->policy_label));
+        usage("--save ", o->save,
+              mgpu_format(": the program was compiled with --plan %s (%s), whose weights are no checkpoint", p->policy,
+                          p->policy_label));
     bool training = o->command == COMMAND_TRAIN || o->command == COMMAND_BENCH || o->command == COMMAND_CHECK_GRADIENTS;
     if (p->predicts && training && p->policy_label)
-        usage("the program was compiled with --plan ", p->policy, ", which has no loss to train: it predicts and evaluates. Leave --plan out to train");
+        usage("the program was compiled with --plan ", p->policy,
+              ", which has no loss to train: it predicts and evaluates. Leave --plan out to train");
     if (p->predicts && training)
         mgpu_fail(MGPU_BAD_USAGE,
                   "the model of %s has no loss, so there is nothing to train: the program predicts (%s predict IN -o OUT). To "
@@ -505,7 +512,9 @@ static void check_combination(const RunOptions *o, const mgpu_program *p)
         usage(o->profile ? "--profile" : "--measure", "", " is of one number of devices and the program's batch: --devices 2");
     if (o->command == COMMAND_TRAIN && o->operand_count)
         usage("what is '", o->operands[0], "'? Training takes options only");
-    if ((o->command == COMMAND_INFO || o->command == COMMAND_SCHEDULE || o->command == COMMAND_BENCH || o->command == COMMAND_CHECK_GRADIENTS) && o->operand_count)
+    if ((o->command == COMMAND_INFO || o->command == COMMAND_SCHEDULE || o->command == COMMAND_BENCH ||
+         o->command == COMMAND_CHECK_GRADIENTS) &&
+        o->operand_count)
         usage("what is '", o->operands[0], "'?");
 }
 

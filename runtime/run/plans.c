@@ -52,15 +52,16 @@ static mgpu_device *list_devices(const Schedule *s, const mgpu_plan *plan, mgpu_
     for (int d = 0; d < s->devices; d++) {
         int64_t *offsets = r->allocate(r->memory, (size_t)(variables + 1) * sizeof *offsets);
         const DeviceSchedule *first = &s->phases[0].devices[d];
-        devices[d] = (mgpu_device){.shard = {first->first, first->share, first->capacity}, .variable_offset = offsets,
-                                   .rooms = plan->rooms};
+        devices[d] = (mgpu_device){
+            .shard = {first->first, first->share, first->capacity}, .variable_offset = offsets, .rooms = plan->rooms};
         while (plan->rooms && plan->rooms[devices[d].room_count].samples)
             devices[d].room_count++;
         for (int k = 0; k < s->phase_count; k++) {
             const DeviceSchedule *own = &s->phases[k].devices[d];
             find_offsets(own, offsets);
             devices[d].arena_bytes = own->arena_bytes > devices[d].arena_bytes ? own->arena_bytes : devices[d].arena_bytes;
-            devices[d].staging_bytes = own->staging_bytes > devices[d].staging_bytes ? own->staging_bytes : devices[d].staging_bytes;
+            devices[d].staging_bytes =
+                own->staging_bytes > devices[d].staging_bytes ? own->staging_bytes : devices[d].staging_bytes;
             devices[d].work_bytes = own->work_bytes > devices[d].work_bytes ? own->work_bytes : devices[d].work_bytes;
         }
     }
@@ -91,7 +92,8 @@ const mgpu_plan *mgpu_open_plan(const RunOptions *o, const mgpu_plan *of)
     Schedule *s = mgpu_schedule_unpack(&r, of->image);
     OpenPlan *p = r.allocate(r.memory, sizeof *p);
     if (!s->phase_count || s->devices != of->devices)
-        mgpu_die("the schedule of the plan for %d devices is one of %d devices with %d phases", of->devices, s->devices, s->phase_count);
+        mgpu_die("the schedule of the plan for %d devices is one of %d devices with %d phases", of->devices, s->devices,
+                 s->phase_count);
     for (int k = 0; k < s->phase_count; k++)
         settle_phase(&s->phases[k], s->devices, strcmp(of->kind, "host") == 0);
     *p = (OpenPlan){of, *of, o->plans->last};

@@ -61,7 +61,9 @@ static void write_number(FILE *f, uint8_t dtype, const uint8_t *data, int64_t i)
     switch (dtype) {
     case MGPU_I64: fprintf(f, ",%lld", (long long)((const int64_t *)(const void *)data)[i]); break; /* beyond a double */
     case MGPU_F64: fprintf(f, ",%.17g", value); break;
-    case MGPU_F32: case MGPU_F16: case MGPU_BF16: fprintf(f, ",%.9g", value); break;
+    case MGPU_F32:
+    case MGPU_F16:
+    case MGPU_BF16: fprintf(f, ",%.9g", value); break;
     default: fprintf(f, ",%.0f", value); /* integers */
     }
 }
@@ -223,7 +225,8 @@ static const char *find_output(const RunOptions *o, int count)
                   "predict needs a file to write: %s predict IN ... -o OUT.csv, or OUT.npy, or - for a table on standard output",
                   o->program);
     if (table && count > 1)
-        mgpu_fail(MGPU_BAD_USAGE, "-o -: the model has %d outputs, each gets a file of its own: -o OUT.csv; --only NAME chooses one", count);
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "-o -: the model has %d outputs, each gets a file of its own: -o OUT.csv; --only NAME chooses one", count);
     if (!table && (!suffix || (strcmp(suffix, ".npy") != 0 && strcmp(suffix, ".csv") != 0)))
         mgpu_fail(MGPU_BAD_USAGE, "-o %s: the name has to end in .npy or .csv", output);
     return output;
@@ -252,7 +255,8 @@ static mgpu_range part_of(const Feed *feed, const Processes *p, int rank, int64_
 }
 
 /* Copies a rank's samples from `all` to `packed`, where they are contiguous, or back. Returns their bytes. packed may be NULL. */
-static int64_t pack(const Feed *feed, const Processes *p, int rank, int64_t samples, int64_t bytes, uint8_t *all, uint8_t *packed, bool back)
+static int64_t pack(const Feed *feed, const Processes *p, int rank, int64_t samples, int64_t bytes, uint8_t *all, uint8_t *packed,
+                    bool back)
 {
     int64_t at = 0;
     for (int64_t place = 0; place < samples; place += feed->plan->micro) {
@@ -275,7 +279,8 @@ static void collect_outputs(const Feed *feed, Processes *p, int64_t samples, int
     at[0] = 0;
     for (int r = 0; r < p->count; r++)
         at[r + 1] = at[r] + pack(feed, p, r, samples, bytes, all, NULL, false);
-    uint8_t *own = mgpu_allocate((size_t)(at[p->rank + 1] - at[p->rank] + 1), 1), *packed = p->rank ? NULL : mgpu_allocate((size_t)at[p->count] + 1, 1);
+    uint8_t *own = mgpu_allocate((size_t)(at[p->rank + 1] - at[p->rank] + 1), 1),
+            *packed = p->rank ? NULL : mgpu_allocate((size_t)at[p->count] + 1, 1);
     pack(feed, p, p->rank, samples, bytes, all, own, false);
     p->collect(p, own, packed, at);
     for (int r = 0; r < p->count && packed; r++)

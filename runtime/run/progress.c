@@ -28,7 +28,7 @@ char *mgpu_place_text(const RunPlace *p)
         snprintf(waits, sizeof waits, "  waits %.0f%%", 100 * fmin(p->waiting, 1));
     if (!isnan(p->seconds_left))
         snprintf(end, sizeof end, "  %s left", mgpu_duration(p->seconds_left, left));
-    return mgpu_format("epoch %s/%s  step %s/%s  loss %.5g%s  %s samples/s%s%s", mgpu_grouped(p->epoch, epoch), mgpu_grouped(p->epochs, epochs),
-                       mgpu_grouped(p->step, step), mgpu_grouped(p->steps, steps), isnan(p->loss) ? (double)NAN : p->loss, lr,
-                       mgpu_grouped((int64_t)p->rate, rate), waits, end);
+    return mgpu_format("epoch %s/%s  step %s/%s  loss %.5g%s  %s samples/s%s%s", mgpu_grouped(p->epoch, epoch),
+                       mgpu_grouped(p->epochs, epochs), mgpu_grouped(p->step, step), mgpu_grouped(p->steps, steps),
+                       isnan(p->loss) ? (double)NAN : p->loss, lr, mgpu_grouped((int64_t)p->rate, rate), waits, end);
 }

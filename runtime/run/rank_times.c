@@ -24,7 +24,8 @@ static RankTimes times_here(const Run *run, const EpochTimes *t)
     const Processes *p = run->options->processes;
     const mgpu_device *device = run->plan->device;
     DeviceSpan own = mgpu_local_devices(p, run->plan->devices);
-    RankTimes r = {.computing = t->computing, .input = t->input, .communication = t->communication, .devices = own.end - own.first};
+    RankTimes r = {
+        .computing = t->computing, .input = t->input, .communication = t->communication, .devices = own.end - own.first};
     snprintf(r.host, sizeof r.host, "%s", p->host);
     for (int d = own.first; d < own.end; d++) {
         r.samples += device[d].shard.share;
@@ -57,8 +58,10 @@ static int slowest(const RankTimes *all, int count)
 
 static void notice(Run *run, const RankTimes *all, int rank, double others)
 {
-    char *text = mgpu_format("rank %d on %s takes %.1f times as long as the others, which wait for it: %.2f ms of computing a step, theirs are %.2f; if nothing else runs there, "
-                             "mgpuc --split gives it fewer samples", rank, all[rank].host, all[rank].computing / others, all[rank].computing, others);
+    char *text = mgpu_format(
+        "rank %d on %s takes %.1f times as long as the others, which wait for it: %.2f ms of computing a step, theirs are %.2f; if nothing else runs there, "
+        "mgpuc --split gives it fewer samples",
+        rank, all[rank].host, all[rank].computing / others, all[rank].computing, others);
     mgpu_report_notice(run->reporter, "rank", text);
     free(text);
 }

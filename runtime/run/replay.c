@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t MOST_LOOKED_AT = 64 << 20; /* bytes; checking them takes some milliseconds */
-static const int64_t MOST_COPIED = (int64_t)1 << 30; /* bytes of a copy */
+static const int64_t MOST_LOOKED_AT = 64 << 20;              /* bytes; checking them takes some milliseconds */
+static const int64_t MOST_COPIED = (int64_t)1 << 30;         /* bytes of a copy */
 static const double ANNOUNCED_S = 10, MOST_REPLAYED_S = 600; /* duration of a replay that is announced; that is not tried */
 
 /* Partial sums differ from device to device. Caches of `decode` are not part of a run's state. */
@@ -143,13 +143,15 @@ void mgpu_run_forget(Run *run)
 /* The engine must be drained. */
 void mgpu_run_keep_state(Run *run)
 {
-    bool copies = mgpu_computes_here(run->plan) && !run->options->processes, over = run->at.step >= run->total_steps || run->out_of_patience;
+    bool copies = mgpu_computes_here(run->plan) && !run->options->processes,
+         over = run->at.step >= run->total_steps || run->out_of_patience;
     if (run->program->on_nan != MGPU_NAN_STOP || run->failure || (!copies && (!over || run->saved))) /* saves check */
         return;
     int64_t weights = 0;
     for (int v = 0; v < run->program->variable_count; v++)
         weights += mgpu_tensor_bytes(&run->program->variables[v].tensor);
-    const char *bad = weights < MOST_LOOKED_AT ? mgpu_not_finite(run->program, run->plan, run->engine, run->options->processes) : NULL;
+    const char *bad =
+        weights < MOST_LOOKED_AT ? mgpu_not_finite(run->program, run->plan, run->engine, run->options->processes) : NULL;
     if (bad)
         mgpu_run_fail(run, run->at.step, mgpu_format("'%s' is not finite", bad));
     else if (copies)
@@ -193,16 +195,17 @@ static bool is_short(Run *run)
     double seconds = mgpu_seconds() - run->replay_state.when;
     bool is_long = seconds > MOST_REPLAYED_S && !run->replay_state.data;
     if (is_long)
-        mgpu_report_remark(run->reporter,
-                         "which operation made it is not looked for: steps %lld to %lld once more would take about %.0f minutes; "
-                         "with saves more often (--set save=5min) they are fewer",
-                         (long long)run->replay_state.at.step + 1, (long long)run->failed_step, seconds / 60);
+        mgpu_report_remark(
+            run->reporter,
+            "which operation made it is not looked for: steps %lld to %lld once more would take about %.0f minutes; "
+            "with saves more often (--set save=5min) they are fewer",
+            (long long)run->replay_state.at.step + 1, (long long)run->failed_step, seconds / 60);
     else if (seconds > ANNOUNCED_S)
         mgpu_report_remark(run->reporter,
-                         "step %lld: %s; steps %lld to %lld are run once more, to find the operation that made it, which takes "
-                         "about %.0f s; Ctrl-C leaves it out",
-                         (long long)run->failed_step, run->failure, (long long)run->replay_state.at.step + 1, (long long)run->failed_step,
-                         seconds);
+                           "step %lld: %s; steps %lld to %lld are run once more, to find the operation that made it, which takes "
+                           "about %.0f s; Ctrl-C leaves it out",
+                           (long long)run->failed_step, run->failure, (long long)run->replay_state.at.step + 1,
+                           (long long)run->failed_step, seconds);
     return !is_long;
 }
 
@@ -237,8 +240,9 @@ void mgpu_run_explain(Run *run)
     run->at = at;
     if (origin && step < run->failed_step)
         snprintf(number, sizeof number, "step %lld, ", (long long)step);
-    char *saved = !run->folder || run->saved_step < 0 ? mgpu_format("nothing was saved")
-                  : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
+    char *saved = !run->folder || run->saved_step < 0
+                      ? mgpu_format("nothing was saved")
+                      : mgpu_format("the checkpoint in %s is that of step %lld", run->folder, (long long)run->saved_step);
     char *all = mgpu_format("step %lld: %s%s%s%s; %s; %son_nan = \"skip\" leaves such steps out, \"ignore\" goes on",
                             (long long)run->failed_step, run->failure, origin ? ": " : "", number, origin ? origin : "", saved,
                             domain ? "" : "a smaller lr, a warmup or clip = 1.0 in the train block may cure it, ");

@@ -24,14 +24,16 @@ static const char *log_of(const char *folder, int64_t *step, Sheet *s)
     Json *run = mgpu_json_read(text, length, &wrong);
     const Json *log = run ? mgpu_json_member(run, "log") : NULL;
     if (!log || log->kind != JSON_TEXT)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: its run wrote no log; train with --log run.jsonl, or name a log: report run.jsonl", folder);
+        mgpu_fail(MGPU_BAD_INPUT, "%s: its run wrote no log; train with --log run.jsonl, or name a log: report run.jsonl",
+                  folder);
     const char *file = mgpu_sheet_copy(s, log->text, strlen(log->text));
     if (!mgpu_json_whole(mgpu_json_member(run, "step"), step))
         *step = 0;
     free(run);
     free(text);
     if (access(file, R_OK) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s: the log of its run, %s, cannot be read: %s; name where it is now: report run.jsonl", folder, file, strerror(errno));
+        mgpu_fail(MGPU_BAD_INPUT, "%s: the log of its run, %s, cannot be read: %s; name where it is now: report run.jsonl",
+                  folder, file, strerror(errno));
     return file;
 }
 
@@ -96,26 +98,35 @@ static void add_row(Table *t, const mgpu_program *p, const mgpu_plan *plan, doub
         most = plan->device[d].shard.capacity > most ? plan->device[d].shard.capacity : most;
         bytes = plan->device[d].arena_bytes > bytes ? plan->device[d].arena_bytes : bytes;
     }
-    double speed_up = one && one->predicted.step_us > 0 ? one->predicted.step_us / x->step_us : 0, per_s = (double)p->batch / x->step_us * 1e6;
-    mgpu_table_add(s, t, "strong", mgpu_sheet_text(s, "%d", plan->devices), mgpu_sheet_text(s, "%lld", (long long)p->batch), mgpu_sheet_text(s, "%lld", (long long)most),
-                   mgpu_sheet_text(s, "%s", mgpu_view_ms(x->step_us, ms)), mgpu_sheet_text(s, "%s", mgpu_view_rate(per_s, rate)),
-                   speed_up > 0 ? mgpu_sheet_text(s, "%.2f", speed_up) : "", speed_up > 0 ? mgpu_sheet_text(s, "%.1f %%", 100 * speed_up / plan->devices) : "",
+    double speed_up = one && one->predicted.step_us > 0 ? one->predicted.step_us / x->step_us : 0,
+           per_s = (double)p->batch / x->step_us * 1e6;
+    mgpu_table_add(s, t, "strong", mgpu_sheet_text(s, "%d", plan->devices), mgpu_sheet_text(s, "%lld", (long long)p->batch),
+                   mgpu_sheet_text(s, "%lld", (long long)most), mgpu_sheet_text(s, "%s", mgpu_view_ms(x->step_us, ms)),
+                   mgpu_sheet_text(s, "%s", mgpu_view_rate(per_s, rate)),
+                   speed_up > 0 ? mgpu_sheet_text(s, "%.2f", speed_up) : "",
+                   speed_up > 0 ? mgpu_sheet_text(s, "%.1f %%", 100 * speed_up / plan->devices) : "",
                    mgpu_sheet_text(s, "%s", mgpu_view_ms(exposed, ms)), mgpu_sheet_bytes(s, (double)bytes), x->bound);
 }
 
 /* over ascending device counts */
-typedef struct PlanCurves { double *devices, *speed_up, *step, *exposed; int count; } PlanCurves;
+typedef struct PlanCurves {
+    double *devices, *speed_up, *step, *exposed;
+    int count;
+} PlanCurves;
 
 static void draw_plans(Page *page, const PlanCurves *c, Sheet *s)
 {
-    page->scaling = (Plot){.title = "speed-up over one device, predicted", .x_label = "devices", .from_zero = true, .whole_x = true};
-    page->steps = (Plot){.title = "time of a step, predicted", .x_label = "devices", .y_label = "ms", .from_zero = true, .whole_x = true};
+    page->scaling =
+        (Plot){.title = "speed-up over one device, predicted", .x_label = "devices", .from_zero = true, .whole_x = true};
+    page->steps =
+        (Plot){.title = "time of a step, predicted", .x_label = "devices", .y_label = "ms", .from_zero = true, .whole_x = true};
     if (c->count < 2)
         return;
     PlotLine line = {.x = c->devices, .count = c->count, .points = true};
     if (c->devices[0] == 1) {
         PlotLine ideal = line, found = line;
-        ideal.name = "as many times as devices", ideal.y = c->devices, ideal.colour = 7, ideal.dashed = true, ideal.points = false;
+        ideal.name = "as many times as devices", ideal.y = c->devices, ideal.colour = 7, ideal.dashed = true,
+        ideal.points = false;
         found.name = "the batch of all devices stays", found.y = c->speed_up;
         MGPU_APPEND(s, page->scaling.lines, page->scaling.line_count, ideal);
         MGPU_APPEND(s, page->scaling.lines, page->scaling.line_count, found);
@@ -131,9 +142,11 @@ static void add_plans(Page *page, const mgpu_program *p, const RunOptions *o, Sh
 {
     Table *t = MGPU_SHEET_NEW(s, Table, 1);
     const mgpu_plan *one = on_one_device(p);
-    PlanCurves c = {MGPU_SHEET_NEW(s, double, p->plan_count), MGPU_SHEET_NEW(s, double, p->plan_count), MGPU_SHEET_NEW(s, double, p->plan_count), MGPU_SHEET_NEW(s, double, p->plan_count), 0};
+    PlanCurves c = {MGPU_SHEET_NEW(s, double, p->plan_count), MGPU_SHEET_NEW(s, double, p->plan_count),
+                    MGPU_SHEET_NEW(s, double, p->plan_count), MGPU_SHEET_NEW(s, double, p->plan_count), 0};
     t->columns = 11;
-    mgpu_table_add(s, t, "scaling", "devices", "batch", "each", "step ms", "samples/s", "speed-up", "efficiency", "exposed ms", "arena of each", "bound by");
+    mgpu_table_add(s, t, "scaling", "devices", "batch", "each", "step ms", "samples/s", "speed-up", "efficiency", "exposed ms",
+                   "arena of each", "bound by");
     for (int i = 0; i < p->plan_count; i++) {
         const mgpu_plan *plan = mgpu_open_plan(o, &p->plans[i]);
         if (plan->predicted.step_us <= 0)
@@ -159,7 +172,8 @@ static void add_layers(Page *page, const mgpu_program *p, Sheet *s)
     for (int i = 0; i < p->layer_count; i++) {
         char shape[200];
         const mgpu_layer *l = &p->layers[i];
-        layers[i] = (PageLayer){l->name, mgpu_sheet_text(s, "%s", mgpu_shape_text(l->shape.rank, l->shape.extent, shape)), l->parameters, l->line};
+        layers[i] = (PageLayer){l->name, mgpu_sheet_text(s, "%s", mgpu_shape_text(l->shape.rank, l->shape.extent, shape)),
+                                l->parameters, l->line};
     }
     page->layers = layers;
     page->layer_count = p->layer_count;
@@ -177,7 +191,9 @@ static View *view_of(const mgpu_plan *plan, const char *phase)
 int mgpu_show(const mgpu_program *p, const RunOptions *o)
 {
     if (!o->operand_count || !o->output)
-        mgpu_fail(MGPU_BAD_USAGE, "report takes a folder of saves or logs, and the page to write, as in %s report %s.save -o report.html", o->program, p->name);
+        mgpu_fail(MGPU_BAD_USAGE,
+                  "report takes a folder of saves or logs, and the page to write, as in %s report %s.save -o report.html",
+                  o->program, p->name);
     Sheet sheet = {0};
     Page page = {.title = p->name};
     add_operands(&page, o, &sheet);
@@ -188,9 +204,10 @@ int mgpu_show(const mgpu_program *p, const RunOptions *o)
     page.from = plan->predicted.from;
     page.accumulating = accumulating;
     page.prologue = prologue;
-    page.about = mgpu_sheet_text(&sheet, "%s, %s, global batch %lld, %d %s%s; predicted for %s", p->model_file, p->precision, (long long)p->batch, plan->devices,
-                                strcmp(plan->kind, "host") == 0 ? "host device" : "GPU", plan->devices == 1 ? "" : "s",
-                                plan->predicted.step_us > 0 ? plan->predicted.machine : "no machine");
+    page.about =
+        mgpu_sheet_text(&sheet, "%s, %s, global batch %lld, %d %s%s; predicted for %s", p->model_file, p->precision,
+                        (long long)p->batch, plan->devices, strcmp(plan->kind, "host") == 0 ? "host device" : "GPU",
+                        plan->devices == 1 ? "" : "s", plan->predicted.step_us > 0 ? plan->predicted.machine : "no machine");
     add_plans(&page, p, o, &sheet);
     add_layers(&page, p, &sheet);
     mgpu_page_write(&page, o->output, &sheet);

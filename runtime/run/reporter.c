@@ -22,25 +22,27 @@
 #include <unistd.h>
 
 static const double LIVE_EVERY_S = 0.1, LINE_EVERY_S = 10;
-enum { LOG_VERSION = 2 }; /* docs/logs.md */
+enum { LOG_VERSION = 2 };  /* docs/logs.md */
 enum { MOST_COLUMNS = 8 }; /* columns of a metric in the table; metrics with more elements are only in the log */
 
 struct Reporter {
     FILE *log; /* memory stream for the current event, in log_line; NULL: there is no log, or it cannot be written any more */
-    char *log_line; size_t log_length;
-    int log_file;              /* gets each event in one write, so that lines of other processes do not interleave */
+    char *log_line;
+    size_t log_length;
+    int log_file; /* gets each event in one write, so that lines of other processes do not interleave */
     const char *log_path;
-    bool log_cut, screen_cut;  /* lines are missing */
-    int lost;                  /* see mgpu_screen_lost */
-    int digits;                /* digits of numbers in the log */
-    bool terminal, live;       /* live: the last line will be overwritten */
-    double began, printed_at;  /* start of the run; time of the last progress */
-    double happened;           /* time of the current event */
-    double last_finish;        /* end of the previous step */
-    double epoch_seconds; int64_t epoch_samples; /* since the last row */
-    double rate, waiting;      /* samples/s; fraction of a step in which devices wait; smoothed */
-    Events *events;            /* the files of --tensorboard, or NULL */
-    char *header;              /* header of the table as last printed */
+    bool log_cut, screen_cut; /* lines are missing */
+    int lost;                 /* see mgpu_screen_lost */
+    int digits;               /* digits of numbers in the log */
+    bool terminal, live;      /* live: the last line will be overwritten */
+    double began, printed_at; /* start of the run; time of the last progress */
+    double happened;          /* time of the current event */
+    double last_finish;       /* end of the previous step */
+    double epoch_seconds;
+    int64_t epoch_samples; /* since the last row */
+    double rate, waiting;  /* samples/s; fraction of a step in which devices wait; smoothed */
+    Events *events;        /* the files of --tensorboard, or NULL */
+    char *header;          /* header of the table as last printed */
 };
 
 double mgpu_report_value(const char *const *names, const double *values, int count, const char *name)
@@ -52,15 +54,9 @@ double mgpu_report_value(const char *const *names, const double *values, int cou
 }
 
 /* Prints NaN without a sign. */
-static double printed(double value)
-{
-    return isnan(value) ? (double)NAN : value;
-}
+static double printed(double value) { return isnan(value) ? (double)NAN : value; }
 
-static bool is_loss(const char *name)
-{
-    return strncmp(name, "loss", 4) == 0 && (!name[4] || name[4] == '.');
-}
+static bool is_loss(const char *name) { return strncmp(name, "loss", 4) == 0 && (!name[4] || name[4] == '.'); }
 
 /* ---- the screen */
 static void clear_live(Reporter *r)
@@ -91,15 +87,9 @@ static void flush_screen(Reporter *r)
         close(nowhere);
 }
 
-void mgpu_report_flush(Reporter *r)
-{
-    flush_screen(r);
-}
+void mgpu_report_flush(Reporter *r) { flush_screen(r); }
 
-int mgpu_screen_lost(const Reporter *r)
-{
-    return r->lost;
-}
+int mgpu_screen_lost(const Reporter *r) { return r->lost; }
 
 static void close_log(Reporter *r)
 {
@@ -197,15 +187,9 @@ static bool begin_event_of(Reporter *r, const char *event, double when)
     return r->log != NULL;
 }
 
-static bool begin_event(Reporter *r, const char *event)
-{
-    return begin_event_of(r, event, mgpu_seconds());
-}
+static bool begin_event(Reporter *r, const char *event) { return begin_event_of(r, event, mgpu_seconds()); }
 
-static void log_whole(Reporter *r, const char *key, int64_t value)
-{
-    fprintf(r->log, ",\"%s\":%lld", key, (long long)value);
-}
+static void log_whole(Reporter *r, const char *key, int64_t value) { fprintf(r->log, ",\"%s\":%lld", key, (long long)value); }
 
 static void log_number(Reporter *r, const char *key, double value)
 {
@@ -293,7 +277,8 @@ static void print_arenas(const StartReport *s)
     for (int d = 1; d < s->plan->devices; d++)
         same = same && (mgpu_engine_arena_bytes(s->engine, d) == first || !mgpu_engine_has(s->engine, d));
     if (same) {
-        printf("arena %s bytes on %s, predicted = allocated\n", mgpu_grouped(first, text), s->plan->devices == 1 ? "the device" : "each device");
+        printf("arena %s bytes on %s, predicted = allocated\n", mgpu_grouped(first, text),
+               s->plan->devices == 1 ? "the device" : "each device");
         return;
     }
     fputs("arenas", stdout);
@@ -404,10 +389,7 @@ void mgpu_report_start(Reporter *r, const StartReport *s)
     end_event(r);
 }
 
-void mgpu_report_resume(Reporter *r)
-{
-    r->last_finish = mgpu_seconds();
-}
+void mgpu_report_resume(Reporter *r) { r->last_finish = mgpu_seconds(); }
 
 static void print_progress(Reporter *r, const StepReport *s, double loss, double lr)
 {
@@ -419,11 +401,18 @@ static void print_progress(Reporter *r, const StepReport *s, double loss, double
     double seconds = (now - r->began) / (double)s->step * (double)(s->total_steps - s->step);
     if (r->rate > 0 && s->step)
         seconds = (double)(s->total_steps - s->step) * (double)s->samples / r->rate;
-    char *text = mgpu_place_text(&(RunPlace){.epoch = s->epoch, .epochs = (s->total_steps + s->steps_per_epoch - 1) / s->steps_per_epoch,
-                                             .step = (s->step - 1) % s->steps_per_epoch + 1, .steps = mgpu_steps_of_epoch(s->step, s->steps_per_epoch, s->total_steps), .loss = loss, .lr = lr,
-                                             .rate = r->rate, .waiting = r->waiting, .seconds_left = seconds});
+    char *text = mgpu_place_text(&(RunPlace){.epoch = s->epoch,
+                                             .epochs = (s->total_steps + s->steps_per_epoch - 1) / s->steps_per_epoch,
+                                             .step = (s->step - 1) % s->steps_per_epoch + 1,
+                                             .steps = mgpu_steps_of_epoch(s->step, s->steps_per_epoch, s->total_steps),
+                                             .loss = loss,
+                                             .lr = lr,
+                                             .rate = r->rate,
+                                             .waiting = r->waiting,
+                                             .seconds_left = seconds});
     int columns = mgpu_terminal_columns(stdout);
-    printf("%.*s", r->terminal && columns > 1 ? columns - 1 : (int)strlen(text), text); /* a wrapped line cannot be overwritten */
+    /* a wrapped line cannot be overwritten */
+    printf("%.*s", r->terminal && columns > 1 ? columns - 1 : (int)strlen(text), text);
     free(text);
     if (!r->terminal)
         putchar('\n');
@@ -486,7 +475,9 @@ void mgpu_report_eval(Reporter *r, const Evaluation *e, int64_t epoch, int64_t s
 }
 
 /* ---- the table: one function makes header and row, so that their columns agree */
-typedef struct ReportTable { FILE *header, *row; } ReportTable;
+typedef struct ReportTable {
+    FILE *header, *row;
+} ReportTable;
 
 static void column(ReportTable *t, const char *prefix, const char *name, const char *value)
 {

@@ -40,9 +40,14 @@ char *mgpu_command_line(const RunOptions *o)
 /* Returns the value of a setting on the command line, or NULL. The caller frees. */
 static char *set_here(const mgpu_program *p, const RunOptions *o, const char *name)
 {
-    const struct { const char *name; int64_t value; } WHOLE[] = {{"epochs", o->epochs}, {"steps", o->steps}, {"keep", o->keep}};
-    const struct { const char *name; mgpu_quantity value; } QUANTITY[] = {{"validate", o->validate}, {"save", o->save_every},
-                                                                          {"patience", o->patience}};
+    const struct {
+        const char *name;
+        int64_t value;
+    } WHOLE[] = {{"epochs", o->epochs}, {"steps", o->steps}, {"keep", o->keep}};
+    const struct {
+        const char *name;
+        mgpu_quantity value;
+    } QUANTITY[] = {{"validate", o->validate}, {"save", o->save_every}, {"patience", o->patience}};
     for (int i = 0; i < MGPU_COUNT(WHOLE); i++)
         if (strcmp(name, WHOLE[i].name) == 0 && WHOLE[i].value > 0)
             return mgpu_format("%lld", (long long)WHOLE[i].value);

@@ -117,7 +117,8 @@ static bool are_columns(const mgpu_program *p, const bool *wanted)
 }
 
 /* Decides by the first bytes of a file. alone: it is the only operand. */
-static FileKind kind_by_bytes(const mgpu_program *p, const char *path, const uint8_t bytes[8], int n, const bool *wanted, bool alone)
+static FileKind kind_by_bytes(const mgpu_program *p, const char *path, const uint8_t bytes[8], int n, const bool *wanted,
+                              bool alone)
 {
     static const char *const TABLES[] = {".csv", ".tsv"};
     if (n >= 6 && memcmp(bytes, "\x93NUMPY", 6) == 0)
@@ -129,8 +130,10 @@ static FileKind kind_by_bytes(const mgpu_program *p, const char *path, const uin
     if (ends_in(path, (const char *const[]){".npy", ".npz"}, 2))
         return KIND_NPY; /* damaged: the reader reports it */
     if (mgpu_reader_of_text(p) && (bytes[0] || bytes[1]))
-        mgpu_fail(MGPU_BAD_INPUT, "%s is no .npy or IDX file of windows: %s generate TEXT goes on with a text; predict takes a data set such "
-                  "as valid, or windows of numbers", path == STDIN ? "standard input" : path, program_invocation_short_name);
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s is no .npy or IDX file of windows: %s generate TEXT goes on with a text; predict takes a data set such "
+                  "as valid, or windows of numbers",
+                  path == STDIN ? "standard input" : path, program_invocation_short_name);
     if (ends_in(path, TABLES, MGPU_COUNT(TABLES)) || path == STDIN || (set_of_tables(p) && !(n >= 2 && !bytes[0] && !bytes[1])) ||
         (alone && begins_as_text(bytes, n) && are_columns(p, wanted)))
         return n >= 4 && !bytes[0] && !bytes[1] ? KIND_IDX : KIND_TABLE;
@@ -205,7 +208,8 @@ struct Samples {
     bool input_taken;    /* standard input is one of them */
 };
 
-static PredictOperand operand_of(const mgpu_program *p, const RunOptions *o, const char *text, const bool *wanted, bool by_rows, Samples *s)
+static PredictOperand operand_of(const mgpu_program *p, const RunOptions *o, const char *text, const bool *wanted, bool by_rows,
+                                 Samples *s)
 {
     PredictOperand one = {.path = text, .input = named_input(p, text)};
     if (one.input >= 0 && !wanted[one.input])
@@ -352,8 +356,8 @@ static mgpu_call reader_of(const mgpu_set *set, const char *path)
     return (mgpu_call){.name = "csv", .options = options, .option_count = count};
 }
 
-static void open_table(Dataset *d, const mgpu_program *p, const char *path, Inflow *inflow, const bool *wanted, const RunOptions *o,
-                       Categories *categories)
+static void open_table(Dataset *d, const mgpu_program *p, const char *path, Inflow *inflow, const bool *wanted,
+                       const RunOptions *o, Categories *categories)
 {
     const mgpu_set *from = set_of_tables(p);
     mgpu_call *calls = mgpu_allocate(from ? (size_t)from->call_count : 1, sizeof *calls);
@@ -386,9 +390,11 @@ Samples *mgpu_find_samples(const mgpu_program *p, const RunOptions *o, const boo
         mgpu_fail(MGPU_BAD_USAGE, "the outputs depend on no input: %s predict --samples N -o OUT says how many there shall be",
                   o->program);
     if (any && o->samples >= 0)
-        mgpu_fail(MGPU_BAD_USAGE,
-                  "--samples is for a model whose outputs all depend on no input; this one has outputs of '%s', whose file says how many "
-                  "samples there are", any);
+        mgpu_fail(
+            MGPU_BAD_USAGE,
+            "--samples is for a model whose outputs all depend on no input; this one has outputs of '%s', whose file says how many "
+            "samples there are",
+            any);
     if (!any && o->operand_count)
         mgpu_fail(MGPU_BAD_USAGE, "%s: the outputs depend on no further input", o->operands[0]);
     s->set = o->operand_count == 1 ? mgpu_find_set(p, o->operands[0]) : NULL;

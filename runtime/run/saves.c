@@ -14,19 +14,18 @@
 #include <string.h>
 
 /* ---- opening */
-static bool goes_on_there(const Run *run)
-{
-    return run->options->resume && mgpu_same_folder(run->folder, run->options->resume);
-}
+static bool goes_on_there(const Run *run) { return run->options->resume && mgpu_same_folder(run->folder, run->options->resume); }
 
 static void check_vacant(const Run *run)
 {
     const RunOptions *o = run->options;
     bool goes_on = false;
     char *found = o->overwrite || goes_on_there(run) ? NULL : mgpu_find_saved(run->folder, &goes_on);
-    char *further = goes_on ? mgpu_format("--resume %s goes on with it, ", run->folder) : mgpu_format("--init takes its weights, ");
+    char *further =
+        goes_on ? mgpu_format("--resume %s goes on with it, ", run->folder) : mgpu_format("--init takes its weights, ");
     if (found)
-        mgpu_fail(MGPU_BAD_INPUT, "%s holds %s; %s--overwrite replaces it when the new run is first saved, --save DIR names another folder",
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s holds %s; %s--overwrite replaces it when the new run is first saved, --save DIR names another folder",
                   run->folder, found, further);
     free(further);
 }
@@ -101,10 +100,11 @@ void mgpu_run_set_origin(Run *run)
 static void compare_data(Run *run, const char *set, const char *then, const char *now)
 {
     if (*then && *now && strcmp(then, now) != 0)
-        mgpu_report_warning(run->reporter,
-                            "the run in %s was saved with other samples in the data set %s, or with another order of them: files have changed "
-                            "since then, or --data or the program names others",
-                            run->options->resume, set);
+        mgpu_report_warning(
+            run->reporter,
+            "the run in %s was saved with other samples in the data set %s, or with another order of them: files have changed "
+            "since then, or --data or the program names others",
+            run->options->resume, set);
 }
 
 static void compare_samples(Run *run, const char *set, int64_t then, int64_t now)
@@ -245,7 +245,10 @@ void mgpu_run_prepare_saves(Run *run)
     run->saved = mgpu_of_rank_0(p, run->saves != NULL);
     if (run->saves)
         mgpu_run_take_fingerprints(run);
-    run->job.variables = (Snapshot){.program = run->program, .plan = run->plan, .processes = p, .in_parts = p && run->saved && mgpu_share_folder(run->saves, p)};
+    run->job.variables = (Snapshot){.program = run->program,
+                                    .plan = run->plan,
+                                    .processes = p,
+                                    .in_parts = p && run->saved && mgpu_share_folder(run->saves, p)};
     run->preparing = run->saved && pthread_create(&run->saver, NULL, prepare, run) == 0;
 }
 
@@ -274,9 +277,11 @@ static void pass_over(Run *run, const char *bad)
     if (run->save_refused)
         return;
     run->save_refused = true;
-    char *saved = run->saved_step < 0 ? mgpu_format("nothing is saved")
-                                      : mgpu_format("the checkpoint in %s stays that of step %lld", run->folder, (long long)run->saved_step);
-    mgpu_report_warning(run->reporter, "step %lld: '%s' is not finite, so it is not saved; %s", (long long)run->at.step, bad, saved);
+    char *saved = run->saved_step < 0
+                      ? mgpu_format("nothing is saved")
+                      : mgpu_format("the checkpoint in %s stays that of step %lld", run->folder, (long long)run->saved_step);
+    mgpu_report_warning(run->reporter, "step %lld: '%s' is not finite, so it is not saved; %s", (long long)run->at.step, bad,
+                        saved);
     free(saved);
 }
 
@@ -338,15 +343,9 @@ static void start_job(Run *run, bool wish, int64_t epoch, bool last)
         end_job(run, last);
 }
 
-void mgpu_run_save(Run *run, int64_t epoch, bool last)
-{
-    start_job(run, true, epoch, last);
-}
+void mgpu_run_save(Run *run, int64_t epoch, bool last) { start_job(run, true, epoch, last); }
 
-void mgpu_run_save_best(Run *run)
-{
-    run->best_due = run->saved;
-}
+void mgpu_run_save_best(Run *run) { run->best_due = run->saved; }
 
 void mgpu_run_save_due(Run *run, int64_t epoch)
 {

@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct CallRow { const char *name; OpenStream *open; } CallRow;
-static const CallRow READERS[] = {{"idx", mgpu_open_idx},       {"npy", mgpu_open_npy},       {"csv", mgpu_open_csv},
-                                  {"cifar", mgpu_open_cifar},   {"tokens", mgpu_open_tokens}, {"characters", mgpu_open_characters},
-                                  {"text", mgpu_open_text},
-                                  {"images", mgpu_open_images}};
+typedef struct CallRow {
+    const char *name;
+    OpenStream *open;
+} CallRow;
+static const CallRow READERS[] = {{"idx", mgpu_open_idx},     {"npy", mgpu_open_npy},       {"csv", mgpu_open_csv},
+                                  {"cifar", mgpu_open_cifar}, {"tokens", mgpu_open_tokens}, {"characters", mgpu_open_characters},
+                                  {"text", mgpu_open_text},   {"images", mgpu_open_images}};
 static const CallRow STAGES[] = {{"part", mgpu_open_part},
                                  {"pairs", mgpu_open_pairs},
                                  {"decode", mgpu_open_decode},
@@ -45,8 +47,8 @@ _Noreturn void mgpu_fail_no_set(const mgpu_program *p, const char *name, const c
     for (int i = 0; i < p->set_count; i++)
         names[i] = p->sets[i].name;
     mgpu_did_you_mean(name, names, p->set_count, near);
-    mgpu_fail(MGPU_BAD_USAGE, "%s%s has no data set '%s'%s%s", where, p->model_file, name, *near || !p->set_count ? near : "; it has: ",
-              *near ? "" : mgpu_join_names(names, p->set_count));
+    mgpu_fail(MGPU_BAD_USAGE, "%s%s has no data set '%s'%s%s", where, p->model_file, name,
+              *near || !p->set_count ? near : "; it has: ", *near ? "" : mgpu_join_names(names, p->set_count));
 }
 
 /* Returns the columns of wanted inputs, or all if a stage makes inputs of other columns. The caller frees. */

@@ -11,8 +11,8 @@
 void mgpu_open_set(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder, Categories *);
 /* Opens a table like that of a set, for predict. Its first line may have titles even if those of the data sets have none, and
  * columns of unwanted inputs may be missing. inflow: source of rows that arrive, which the set takes over; NULL: a file. */
-void mgpu_open_new_table(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder, Inflow *inflow,
-                         Categories *);
+void mgpu_open_new_table(Dataset *, const mgpu_program *, const mgpu_set *, const bool *wanted, const char *folder,
+                         Inflow *inflow, Categories *);
 void mgpu_check_later(const mgpu_program *, const char *name); /* exits if mgpuc could not compile this set */
 _Noreturn void mgpu_fail_no_set(const mgpu_program *, const char *name, const char *where); /* where: prefix of the message */
 

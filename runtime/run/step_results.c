@@ -34,17 +34,22 @@ static void judge_step(Run *run, int64_t step, double loss, double norm, double 
         mgpu_run_fail(run, step, mgpu_format("gradients overflow although they are not scaled any more, the loss is %s", text));
     } else if (skipped && (isfinite(loss) || run->program->on_nan == MGPU_NAN_SKIP)) {
         if (!run->at.skipped++ && !(isfinite(loss) && scale > 1))
-            mgpu_report_warning(run->reporter, "step %lld was skipped: its loss (%s) or a gradient is not finite; how many were "
-                                "is said at the end", (long long)step, text);
+            mgpu_report_warning(run->reporter,
+                                "step %lld was skipped: its loss (%s) or a gradient is not finite; how many were "
+                                "is said at the end",
+                                (long long)step, text);
     } else if (isfinite(loss) && !isinf(norm)) {
         return;
     } else if (run->program->on_nan != MGPU_NAN_IGNORE) {
-        mgpu_run_fail(run, step, isfinite(loss) ? mgpu_format("the norm of the gradient is infinite, the loss %s", text)
-                                          : mgpu_format("the loss is %s", text));
+        mgpu_run_fail(run, step,
+                      isfinite(loss) ? mgpu_format("the norm of the gradient is infinite, the loss %s", text)
+                                     : mgpu_format("the loss is %s", text));
     } else if (!run->warned) {
         run->warned = true;
-        mgpu_report_warning(run->reporter, "the loss of step %lld is not finite; a smaller lr, a warmup or clip = 1.0 in the train block may cure it",
-                            (long long)step);
+        mgpu_report_warning(
+            run->reporter,
+            "the loss of step %lld is not finite; a smaller lr, a warmup or clip = 1.0 in the train block may cure it",
+            (long long)step);
     }
 }
 
@@ -54,19 +59,26 @@ static void compare_rate(Run *run, int64_t step)
     static const double MUCH = 1.1; /* ratio of successive steps */
     double before = run->at.lr, low = fmin(run->lr, before), high = fmax(run->lr, before);
     if (run->steps_before && before > 0 && high > MUCH * low)
-        mgpu_report_remark(run->reporter,
-                         "step %lld: lr is %.4g, it was %.4g in the step before: the run has %lld steps in all now, it had %lld, "
-                         "and lr goes by "
-                         "the share of them that is done; --set lr=%.4g keeps that of before",
-                         (long long)step, run->lr, before, (long long)run->total_steps, (long long)run->steps_before, before);
+        mgpu_report_remark(
+            run->reporter,
+            "step %lld: lr is %.4g, it was %.4g in the step before: the run has %lld steps in all now, it had %lld, "
+            "and lr goes by "
+            "the share of them that is done; --set lr=%.4g keeps that of before",
+            (long long)step, run->lr, before, (long long)run->total_steps, (long long)run->steps_before, before);
     run->steps_before = 0;
 }
 
 static void collect_step(Run *run, const Work *work)
 {
-    StepReport s = {.step = work->applied + 1, .epoch = work->epoch + 1, .samples = work->samples, .total_steps = run->total_steps,
-                    .steps_per_epoch = run->steps_per_epoch, .names = work->phase->reports, .values = work->report,
-                    .count = work->phase->report_count, .finished_at = atomic_load(&work->finished_at),
+    StepReport s = {.step = work->applied + 1,
+                    .epoch = work->epoch + 1,
+                    .samples = work->samples,
+                    .total_steps = run->total_steps,
+                    .steps_per_epoch = run->steps_per_epoch,
+                    .names = work->phase->reports,
+                    .values = work->report,
+                    .count = work->phase->report_count,
+                    .finished_at = atomic_load(&work->finished_at),
                     .input_wait_ms = mgpu_input_wait_ms(run->plan, work),
                     .communication_wait_ms = mgpu_communication_wait_ms(run->plan, work)};
     mgpu_clock_add(run->clock, work);

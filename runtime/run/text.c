@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void mgpu_add_element(Elements *e, int64_t element)
-{
-    MGPU_PUSH(e->of, e->count, element);
-}
+void mgpu_add_element(Elements *e, int64_t element) { MGPU_PUSH(e->of, e->count, element); }
 
 static int64_t class_of_character(const TextCode *t, const char *text, int length)
 {

@@ -34,7 +34,8 @@ static void choose_steps(const Run *run, int64_t *first, int64_t *last)
     if (at == second || *at || *first < 1 || *last < *first)
         misread(o);
     if (*first <= run->at.step || *last > end)
-        mgpu_fail(MGPU_BAD_USAGE, "--trace-steps %s: this run does the steps %lld to %lld", o->trace_steps, (long long)run->at.step + 1, (long long)end);
+        mgpu_fail(MGPU_BAD_USAGE, "--trace-steps %s: this run does the steps %lld to %lld", o->trace_steps,
+                  (long long)run->at.step + 1, (long long)end);
 }
 
 /* Checked before the run, which may be long. */
@@ -71,7 +72,9 @@ void mgpu_run_end_trace(Run *run)
         mgpu_report_warning(run->reporter, "--trace %s: %s; there is no trace", run->options->trace, wrong);
     TracedTransfers x = mgpu_traced_transfers(run->trace);
     if (!wrong && x.all > 0)
-        mgpu_report_remark(run->reporter, "--trace: a step has %.3f ms of transfers between devices, of which %.0f %% are beside computing", 1e3 * x.all, 100 * x.overlapped / x.all);
+        mgpu_report_remark(run->reporter,
+                           "--trace: a step has %.3f ms of transfers between devices, of which %.0f %% are beside computing",
+                           1e3 * x.all, 100 * x.overlapped / x.all);
     free(wrong);
     mgpu_trace_close(run->trace);
     run->trace = NULL;

@@ -40,7 +40,8 @@ static char *other_choice(const mgpu_program *p, const Saved *saved)
     TensorFile last;
     if (!open_last(&last, p, saved))
         return mgpu_format("%s", "");
-    char *text = last.step < 0 ? mgpu_format("%s", "") : mgpu_format("; --weights last takes those of step %lld", (long long)last.step);
+    char *text =
+        last.step < 0 ? mgpu_format("%s", "") : mgpu_format("; --weights last takes those of step %lld", (long long)last.step);
     mgpu_close_tensors(&last);
     return text;
 }
@@ -88,10 +89,11 @@ static bool open_whole(TensorFile *file, const mgpu_program *p, const RunOptions
     const char *last = p->average_count ? "average.safetensors" : "weights.safetensors";
     if (!found && (o->resume || !mgpu_parts_suffice(p, o))) { /* otherwise the output depends on no file */
         if (o->part_count)
-            mgpu_fail(MGPU_BAD_INPUT,
-                      "the parts of --init are not all of the model, and there are no weights at %s/%s for the rest: name them with "
-                      "--init FILE or --save DIR",
-                      folder, last);
+            mgpu_fail(
+                MGPU_BAD_INPUT,
+                "the parts of --init are not all of the model, and there are no weights at %s/%s for the rest: name them with "
+                "--init FILE or --save DIR",
+                folder, last);
         mgpu_fail(MGPU_BAD_INPUT, "there are no weights at %s/%s: %sname them with --init FILE or --resume DIR", folder, last,
                   first);
     }

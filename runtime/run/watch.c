@@ -23,7 +23,8 @@ typedef struct Follower {
     double total_steps, steps_per_epoch, predicted_ms, step_ms, printed_at;
     double waiting, last_seconds;
     RunPlace at;
-    double *losses; int64_t loss_count;
+    double *losses;
+    int64_t loss_count;
 } Follower;
 
 static void print_text(const Json *j, const char *key) { mgpu_print_plain(mgpu_json_text(j, key)); }
@@ -84,7 +85,8 @@ static void print_place(Follower *w)
 /* ---- records */
 static void read_start(Follower *w, const Json *j)
 {
-    double batch = mgpu_json_number(j, "batch"), samples = mgpu_json_number(j, "train_samples"), devices = mgpu_json_number(j, "devices");
+    double batch = mgpu_json_number(j, "batch"), samples = mgpu_json_number(j, "train_samples"),
+           devices = mgpu_json_number(j, "devices");
     w->started = true;
     w->total_steps = mgpu_json_number(j, "total_steps");
     w->steps_per_epoch = batch > 0 ? ceil(samples / batch) : (double)NAN;
@@ -115,16 +117,26 @@ static void read_start(Follower *w, const Json *j)
 
 static void read_step(Follower *w, const Json *j)
 {
-    double step = mgpu_json_number(j, "step"), seconds = mgpu_json_number(j, "seconds"), rate = mgpu_json_number(j, "samples_per_s"), took = seconds - w->last_seconds;
-    double waited = (mgpu_json_number(j, "input_wait_ms") + (isnan(mgpu_json_number(j, "communication_wait_ms")) ? 0 : mgpu_json_number(j, "communication_wait_ms"))) / 1e3;
+    double step = mgpu_json_number(j, "step"), seconds = mgpu_json_number(j, "seconds"),
+           rate = mgpu_json_number(j, "samples_per_s"), took = seconds - w->last_seconds;
+    double waited = (mgpu_json_number(j, "input_wait_ms") +
+                     (isnan(mgpu_json_number(j, "communication_wait_ms")) ? 0 : mgpu_json_number(j, "communication_wait_ms"))) /
+                    1e3;
     w->last_seconds = seconds;
     w->waiting = took > 0 && waited >= 0 ? .9 * w->waiting + .1 * waited / took : w->waiting;
-    double smooth = w->at.rate > 0 ? .9 * w->at.rate + .1 * rate : rate, left = (w->total_steps - step) * mgpu_json_number(j, "samples") / smooth;
+    double smooth = w->at.rate > 0 ? .9 * w->at.rate + .1 * rate : rate,
+           left = (w->total_steps - step) * mgpu_json_number(j, "samples") / smooth;
     bool known = w->steps_per_epoch > 0;
-    w->at = (RunPlace){.epoch = count_of(mgpu_json_number(j, "epoch")), .epochs = known ? count_of(ceil(w->total_steps / w->steps_per_epoch)) : 0,
-                       .step = known ? count_of(fmod(step - 1, w->steps_per_epoch)) + 1 : count_of(step), .steps = known ? mgpu_steps_of_epoch(count_of(step), count_of(w->steps_per_epoch), count_of(w->total_steps)) : 0,
-                       .loss = mgpu_json_number(j, "loss"), .lr = mgpu_json_number(j, "lr"), .rate = (double)count_of(smooth), .waiting = w->waiting,
-                       .seconds_left = left >= 0 ? (double)count_of(left) : (double)NAN};
+    w->at = (RunPlace){
+        .epoch = count_of(mgpu_json_number(j, "epoch")),
+        .epochs = known ? count_of(ceil(w->total_steps / w->steps_per_epoch)) : 0,
+        .step = known ? count_of(fmod(step - 1, w->steps_per_epoch)) + 1 : count_of(step),
+        .steps = known ? mgpu_steps_of_epoch(count_of(step), count_of(w->steps_per_epoch), count_of(w->total_steps)) : 0,
+        .loss = mgpu_json_number(j, "loss"),
+        .lr = mgpu_json_number(j, "lr"),
+        .rate = (double)count_of(smooth),
+        .waiting = w->waiting,
+        .seconds_left = left >= 0 ? (double)count_of(left) : (double)NAN};
     if (!isfinite(w->at.loss))
         return;
     if (!(w->loss_count & (w->loss_count - 1)))
@@ -226,7 +238,8 @@ int mgpu_follow(const mgpu_program *program, const RunOptions *o)
         if (w.ended)
             break;
         if (!w.started && any)
-            mgpu_fail(MGPU_BAD_INPUT, "%s: this is no log of a run: it has no record \"start\"; --log FILE writes one", o->operands[0]);
+            mgpu_fail(MGPU_BAD_INPUT, "%s: this is no log of a run: it has no record \"start\"; --log FILE writes one",
+                      o->operands[0]);
         if (any && (w.terminal || mgpu_seconds() - w.printed_at > LINE_EVERY_S))
             print_place(&w);
         nanosleep(&(struct timespec){0, (long)(1e9 * CHECK_EVERY_S)}, NULL);

@@ -71,10 +71,7 @@ static ssize_t write_hashed(void *cookie, const char *bytes, size_t length)
     return (ssize_t)length; /* errors are in the draft, so the stream continues */
 }
 
-static char *path_of(const Draft *d, int which)
-{
-    return mgpu_format("%s/%s", d->path, mgpu_saved_names[which]);
-}
+static char *path_of(const Draft *d, int which) { return mgpu_format("%s/%s", d->path, mgpu_saved_names[which]); }
 
 /* file: -1 if it could not be opened; then `number` is errno. */
 static FILE *begin_file(Draft *d, int which, int file, int number)
@@ -173,7 +170,11 @@ FILE *mgpu_draft_open_part(Draft *d, int which, Processes *p, FilePart part)
 
 void mgpu_draft_close_part(Draft *d, FILE *f, Processes *p, FilePart part)
 {
-    typedef struct PartDigest { int number; int64_t bytes; Digest sha256; } PartDigest;
+    typedef struct PartDigest {
+        int number;
+        int64_t bytes;
+        Digest sha256;
+    } PartDigest;
     SavedFile *file = &d->manifest.files[d->which];
     PartDigest *cards = mgpu_allocate((size_t)p->count, sizeof *cards), own = {0};
     end_file(d, f);

@@ -79,8 +79,10 @@ SaveFolder *mgpu_open_save_folder(const char *folder)
     char *path = mgpu_format("%s/saves", folder);
     int saves = mgpu_open_below(AT_FDCWD, path);
     if (saves < 0 && errno != ENOENT)
-        mgpu_fail(MGPU_BAD_INPUT, "%s is a link, or no folder that can be read: no save is made through it; rename it, or name another folder with --save",
-                  path);
+        mgpu_fail(
+            MGPU_BAD_INPUT,
+            "%s is a link, or no folder that can be read: no save is made through it; rename it, or name another folder with --save",
+            path);
     mgpu_each_name(saves, find_number, f);
     if (saves >= 0)
         close(saves);
@@ -90,7 +92,9 @@ SaveFolder *mgpu_open_save_folder(const char *folder)
 
 bool mgpu_share_folder(const SaveFolder *f, Processes *p)
 {
-    struct { char path[PATH_MAX], token[33]; } at = {"", ""};
+    struct {
+        char path[PATH_MAX], token[33];
+    } at = {"", ""};
     if (f && realpath(f->path, at.path))
         memcpy(at.token, f->token, sizeof f->token);
     mgpu_from_rank_0(p, &at, sizeof at);
@@ -112,7 +116,8 @@ static void count_last(SaveFolder *f)
         mgpu_draft_link(&d, i);
     char *error = mgpu_draft_finish(&d, false);
     if (error) /* the next save may succeed */
-        mgpu_say("%s: warning: the save of step %lld in %s does not count yet: %s", program_invocation_short_name, (long long)f->last.step, f->path, error);
+        mgpu_say("%s: warning: the save of step %lld in %s does not count yet: %s", program_invocation_short_name,
+                 (long long)f->last.step, f->path, error);
     free(error);
 }
 

@@ -30,11 +30,13 @@ static void write_holder(int file, const char *path, const char *token)
     char was[sizeof BEGIN];
     ssize_t length = pread(file, was, sizeof BEGIN - 1, 0);
     if (length > 0 && memcmp(was, BEGIN, (size_t)length) != 0)
-        mgpu_fail(MGPU_BAD_INPUT, "%s is a file of another kind, which no run has written; rename it, or name another folder with --save", path);
+        mgpu_fail(MGPU_BAD_INPUT,
+                  "%s is a file of another kind, which no run has written; rename it, or name another folder with --save", path);
     char host[200] = "";
     if (gethostname(host, sizeof host - 1) != 0)
         *host = 0;
-    if (ftruncate(file, 0) != 0 || dprintf(file, "process %ld on host %s\n%s\n", (long)getpid(), *host ? host : "?", token) < 0 || fsync(file) != 0)
+    if (ftruncate(file, 0) != 0 || dprintf(file, "process %ld on host %s\n%s\n", (long)getpid(), *host ? host : "?", token) < 0 ||
+        fsync(file) != 0)
         /* only other runs' messages need it */
         mgpu_say("%s: warning: %s cannot be written: %s", program_invocation_short_name, path, strerror(errno));
 }

@@ -31,8 +31,8 @@ char *mgpu_manifest_text(const Manifest *m, size_t *length)
     fprintf(f,
             "{\"format\":%d,\"run\":\"%s\",\"number\":%lld,\"step\":%lld,\"model\":\"%s\",\"train_samples\":%lld,\"valid_"
             "samples\":%lld,\n\"train_data\":\"%s\",\"valid_data\":\"%s\",\n",
-            in_parts ? FORMAT_IN_PARTS : FORMAT, m->run, (long long)m->number, (long long)m->step, m->origin.model, (long long)m->origin.train_samples,
-            (long long)m->origin.valid_samples, m->origin.train_data, m->origin.valid_data);
+            in_parts ? FORMAT_IN_PARTS : FORMAT, m->run, (long long)m->number, (long long)m->step, m->origin.model,
+            (long long)m->origin.train_samples, (long long)m->origin.valid_samples, m->origin.train_data, m->origin.valid_data);
     fputs("\"kept\":[", f);
     for (int i = 0; i < m->kept_count; i++)
         fprintf(f, "%s%lld", i ? "," : "", (long long)m->kept[i]);

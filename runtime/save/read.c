@@ -147,7 +147,8 @@ static char *check(const Saved *s, int need)
 {
     char *wrong = NULL;
     for (int i = 0; i < SAVED_FILES && !wrong; i++)
-        if (s->manifest.files[i].there && (need != MGPU_NEED_MODEL || i == SAVED_WEIGHTS || i == SAVED_AVERAGE || i == SAVED_BEST))
+        if (s->manifest.files[i].there &&
+            (need != MGPU_NEED_MODEL || i == SAVED_WEIGHTS || i == SAVED_AVERAGE || i == SAVED_BEST))
             wrong = compare(s, i);
     return wrong;
 }
@@ -264,9 +265,10 @@ static Saved *prefer_newer(const char *folder, Saved *s, int need)
         mgpu_close_saved(newer);
         return s;
     }
-    mgpu_say("%s: warning: the save of step %lld in %s is whole, but something ended it before it became the one that counts; it is taken, not that of "
-             "step %lld",
-             program_invocation_short_name, (long long)newer->manifest.step, newer->path, (long long)s->manifest.step);
+    mgpu_say(
+        "%s: warning: the save of step %lld in %s is whole, but something ended it before it became the one that counts; it is taken, not that of "
+        "step %lld",
+        program_invocation_short_name, (long long)newer->manifest.step, newer->path, (long long)s->manifest.step);
     mgpu_close_saved(s);
     newer->uncounted = true;
     return newer;
@@ -326,17 +328,16 @@ static Saved *open_plain(const char *folder)
 }
 
 /* ---- */
-static bool has_what(const Saved *s, int need)
-{
-    return s && (need == MGPU_NEED_MODEL || s->file[SAVED_RUN] >= 0);
-}
+static bool has_what(const Saved *s, int need) { return s && (need == MGPU_NEED_MODEL || s->file[SAVED_RUN] >= 0); }
 
 /* Explains why the folder has no run. s: what it has, or NULL. */
 static char *why_none(const char *folder, const Saved *s)
 {
     if (s && s->file[SAVED_BEST] >= 0)
-        return mgpu_format("%s alone is there, of a run that ended before its first checkpoint; --init takes that file, and --overwrite lets the "
-                           "new run save there", s->name[SAVED_BEST]);
+        return mgpu_format(
+            "%s alone is there, of a run that ended before its first checkpoint; --init takes that file, and --overwrite lets the "
+            "new run save there",
+            s->name[SAVED_BEST]);
     char *run = mgpu_format("%s/run.json", folder);
     char *why = mgpu_format("%s: %s", run, strerror(access(run, R_OK) == 0 ? ENOENT : errno));
     free(run);
@@ -348,7 +349,8 @@ static void take_uncounted(Saved *s, const char *folder)
 {
     char *current = read_current(folder);
     mgpu_say("%s: warning: %s %s; the newest whole save is taken, that of step %lld, %s", program_invocation_short_name, folder,
-             current ? "has no run in the save that counts" : "has no 'current', which says which save counts", (long long)s->manifest.step, s->path);
+             current ? "has no run in the save that counts" : "has no 'current', which says which save counts",
+             (long long)s->manifest.step, s->path);
     s->uncounted = true;
     free(current);
 }
@@ -428,10 +430,7 @@ void mgpu_open_weights(TensorFile *file, const char *path)
     close(f);
 }
 
-bool mgpu_has_saved_best(const Saved *s)
-{
-    return s->file[SAVED_BEST] >= 0;
-}
+bool mgpu_has_saved_best(const Saved *s) { return s->file[SAVED_BEST] >= 0; }
 
 bool mgpu_open_saved_model(TensorFile *file, const Saved *s, bool best, bool average)
 {
@@ -442,10 +441,7 @@ bool mgpu_open_saved_model(TensorFile *file, const Saved *s, bool best, bool ave
     return true;
 }
 
-const SaveOrigin *mgpu_saved_origin(const Saved *s)
-{
-    return s->sealed ? &s->manifest.origin : NULL;
-}
+const SaveOrigin *mgpu_saved_origin(const Saved *s) { return s->sealed ? &s->manifest.origin : NULL; }
 
 static char *words_for(const Saved *s, bool *goes_on)
 {

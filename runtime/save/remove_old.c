@@ -62,10 +62,7 @@ bool mgpu_is_flat_save(const char *path)
     return is;
 }
 
-static void remove_name(void *context, const char *name)
-{
-    unlinkat(*(const int *)context, name, 0);
-}
+static void remove_name(void *context, const char *name) { unlinkat(*(const int *)context, name, 0); }
 
 static bool is_folder(int folder, const struct stat *wanted)
 {
@@ -87,14 +84,11 @@ static void remove_flat(int parent, const char *name, const struct stat *spared)
     close(folder);
 }
 
-void mgpu_remove_draft(const char *path)
-{
-    remove_flat(AT_FDCWD, path, NULL);
-}
+void mgpu_remove_draft(const char *path) { remove_flat(AT_FDCWD, path, NULL); }
 
 typedef struct Cleaning {
     const SaveFolder *folder;
-    int root, saves;     /* DIR, DIR/saves */
+    int root, saves; /* DIR, DIR/saves */
     struct stat spared;
 } Cleaning;
 

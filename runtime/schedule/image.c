@@ -17,7 +17,7 @@
 #include <string.h>
 #include <zlib.h>
 
-static const uint64_t MAGIC = 0x316867696d67706dull; /* "mpgmigh1", as bytes that no text of ours contains */
+static const uint64_t MAGIC = 0x316867696d67706dull;                      /* "mpgmigh1", as bytes that no text of ours contains */
 enum { BODY_BYTES = 1, PACKED_BYTES, TABLES, SHA256, HEAD = SHA256 + 4 }; /* the words of an image */
 enum { LAYOUT = 2, MOST_RATIO = 1040 }; /* a version of what the tables do not describe; the highest ratio of zlib */
 
@@ -29,8 +29,8 @@ typedef struct ScheduleImage {
     mgpu_reader *memory;
     const uint8_t *at, *end; /* when unpacking; NULL: packs */
     ByteBuffer *out;
-    mgpu_names texts;        /* those packed so far */
-    const char **pool;       /* the unpacked texts */
+    mgpu_names texts;  /* those packed so far */
+    const char **pool; /* the unpacked texts */
     int pool_count;
     const Schedule *schedule;
     const PhaseSchedule *phase;
@@ -257,7 +257,8 @@ static void special(ScheduleImage *i, const mgpu_field *f, void *base)
         k->kernel = (int)ranged(i, k->kernel, 0, 0, INT32_MAX);
         break;
     case FIELD_PARAMETERS:
-        MGPU_MEMBER(Parameter *, base, f->at) = parameters(i, MGPU_MEMBER(Parameter *, base, f->at), &MGPU_MEMBER(int, base, f->more));
+        MGPU_MEMBER(Parameter *, base, f->at) =
+            parameters(i, MGPU_MEMBER(Parameter *, base, f->at), &MGPU_MEMBER(int, base, f->more));
         break;
     case FIELD_LABEL: ((Policy *)base)->forward = ranged(i, ((Policy *)base)->forward, 0, 0, 1) != 0; break;
     default: break;
@@ -293,7 +294,9 @@ static void field(ScheduleImage *i, const mgpu_field *f, void *base)
     double none = 0;
     int64_t bits = 0;
     switch (f->kind) {
-    case MGPU_FIELD_WHOLE: MGPU_MEMBER(int64_t, base, f->at) = ranged(i, MGPU_MEMBER(int64_t, base, f->at), f->usual, f->least, INT64_MAX); break;
+    case MGPU_FIELD_WHOLE:
+        MGPU_MEMBER(int64_t, base, f->at) = ranged(i, MGPU_MEMBER(int64_t, base, f->at), f->usual, f->least, INT64_MAX);
+        break;
     case MGPU_FIELD_INT:
     case MGPU_FIELD_TYPE:
     case MGPU_FIELD_TYPE_OR_NONE:
@@ -317,7 +320,9 @@ static void field(ScheduleImage *i, const mgpu_field *f, void *base)
             f->optional ? text(i, MGPU_MEMBER(const char *, base, f->at)) : some_text(i, MGPU_MEMBER(const char *, base, f->at));
         break;
     case MGPU_FIELD_NAMES: names(i, f, base); break;
-    case MGPU_FIELD_DIGEST: MGPU_MEMBER(uint32_t, base, f->at) = (uint32_t)ranged(i, MGPU_MEMBER(uint32_t, base, f->at), 0, 0, UINT32_MAX); break;
+    case MGPU_FIELD_DIGEST:
+        MGPU_MEMBER(uint32_t, base, f->at) = (uint32_t)ranged(i, MGPU_MEMBER(uint32_t, base, f->at), 0, 0, UINT32_MAX);
+        break;
     default: special(i, f, base); break;
     }
 }
@@ -447,7 +452,8 @@ static void remarks(ScheduleImage *i, Schedule *s)
             fields(i, r, s);
         if (!r->size)
             continue;
-        char *list = MGPU_MEMBER(char *, s, r->list) = items(i, MGPU_MEMBER(char *, s, r->list), &MGPU_MEMBER(int, s, r->count), r->size);
+        char *list = MGPU_MEMBER(char *, s, r->list) =
+            items(i, MGPU_MEMBER(char *, s, r->list), &MGPU_MEMBER(int, s, r->count), r->size);
         for (int n = 0; n < MGPU_MEMBER(int, s, r->count); n++)
             fields(i, r, list + (size_t)n * r->size);
     }
@@ -557,12 +563,14 @@ Schedule *mgpu_schedule_unpack(mgpu_reader *memory, const uint64_t *image)
 {
     ScheduleImage i = {.memory = memory};
     if (image[TABLES] != digest_tables())
-        mgpu_wrong(memory, "the schedule was written by another version of mgpuc, which has other records: compile the program anew");
+        mgpu_wrong(memory,
+                   "the schedule was written by another version of mgpuc, which has other records: compile the program anew");
     if (image[BODY_BYTES] / MOST_RATIO > image[PACKED_BYTES])
         damaged(&i);
     uLongf bytes = image[BODY_BYTES];
     uint8_t *at = memory->allocate(memory->memory, bytes + 1);
-    bool complete = uncompress(at, &bytes, (const Bytef *)(image + HEAD), image[PACKED_BYTES]) == Z_OK && bytes == image[BODY_BYTES];
+    bool complete =
+        uncompress(at, &bytes, (const Bytef *)(image + HEAD), image[PACKED_BYTES]) == Z_OK && bytes == image[BODY_BYTES];
     Digest digest = mgpu_sha256_of(at, bytes);
     if (!complete || memcmp(digest.bytes, image + SHA256, sizeof digest.bytes) != 0)
         damaged(&i);

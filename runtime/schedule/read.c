@@ -271,9 +271,7 @@ static void read_special(mgpu_reader *r, const mgpu_field *f, void *base)
         d->share = samples.end - samples.begin;
         break;
     }
-    case FIELD_VERB:
-        read_verb(r, base);
-        break;
+    case FIELD_VERB: read_verb(r, base); break;
     case FIELD_OWN: {
         ScheduledOp *op = base;
         if (!mgpu_take_word(r, f->word))
@@ -303,18 +301,10 @@ static void read_special(mgpu_reader *r, const mgpu_field *f, void *base)
         op->digest = mgpu_read_digest(r);
         break;
     }
-    case FIELD_MEMBERS:
-        read_members(r, base);
-        break;
-    case FIELD_PARTICIPANTS:
-        read_participants(r, &((CollectiveRecord *)base)->participants);
-        break;
-    case FIELD_COUNT:
-        read_count(r, base);
-        break;
-    case FIELD_KERNEL:
-        read_signature_kernel(r, base);
-        break;
+    case FIELD_MEMBERS: read_members(r, base); break;
+    case FIELD_PARTICIPANTS: read_participants(r, &((CollectiveRecord *)base)->participants); break;
+    case FIELD_COUNT: read_count(r, base); break;
+    case FIELD_KERNEL: read_signature_kernel(r, base); break;
     case FIELD_PARAMETERS:
         if (mgpu_take_word(r, f->word))
             read_parameters(r, &MGPU_MEMBER(Parameter *, base, f->at), &MGPU_MEMBER(int, base, f->more));
@@ -323,8 +313,7 @@ static void read_special(mgpu_reader *r, const mgpu_field *f, void *base)
         if (mgpu_take_word(r, f->word))
             ((Policy *)base)->forward = strcmp(mgpu_read_name(r, "what has to be known of it"), PREDICTS_ONLY) == 0;
         break;
-    default:
-        break;
+    default: break;
     }
 }
 

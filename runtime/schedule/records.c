@@ -18,8 +18,8 @@
 
 const char *const LANE_NAME[LANES] = MGPU_LANE_NAMES;
 const char *const VERB_NAME[VERBS] = {"call", "read", "upload", "reduce", "report", "fetch"};
-const char *const BUFFER_KIND_NAME[BUFFER_KINDS] = {"staging",   "step",   "input",    "variable", "report",
-                                                    "output", "temporary", "bucket", "workspace", "local"};
+const char *const BUFFER_KIND_NAME[BUFFER_KINDS] = {"staging", "step",      "input",  "variable",  "report",
+                                                    "output",  "temporary", "bucket", "workspace", "local"};
 const char *const CAUSE_NAME[CAUSES] = {"computation", "upload", "communication", "input", "other devices", "nothing to do"};
 static const char *const IMPLEMENTATION[MGPU_IMPLEMENTATIONS] = MGPU_IMPLEMENTATION_NAMES;
 static const char *const INPUT_NAME[INPUT_POLICIES] = {"ahead", "slice", "whole"};
@@ -39,7 +39,8 @@ static const mgpu_field MODEL[] = {
     {"predicts", MGPU_FIELD_FLAG, MGPU_AT(Schedule, predicts), .optional = true},
 };
 static const mgpu_field PLAN[] = {
-    {"input", MGPU_FIELD_CHOICE, MGPU_AT(Policy, input), MGPU_NAMES(INPUT_NAME), .what = "a policy"}, /* POLICY_WORDS of these */
+    /* POLICY_WORDS of these */
+    {"input", MGPU_FIELD_CHOICE, MGPU_AT(Policy, input), MGPU_NAMES(INPUT_NAME), .what = "a policy"},
     {"variables", MGPU_FIELD_CHOICE, MGPU_AT(Policy, variables), MGPU_NAMES(VARIABLES_NAME), .what = "a policy"},
     {"reduce", MGPU_FIELD_CHOICE, MGPU_AT(Policy, reduce), MGPU_NAMES(REDUCE_NAME), .what = "a policy"},
     {"order", MGPU_FIELD_CHOICE, MGPU_AT(Policy, order), MGPU_NAMES(ORDER_NAME), .what = "a policy"},
@@ -62,7 +63,8 @@ static const mgpu_field KERNEL[] = {
 static const mgpu_field PHASE[] = {
     {"kind", MGPU_FIELD_INT, MGPU_AT(PhaseSchedule, kind), .what = "the kind of the phase"},
     {"partial", MGPU_FIELD_FLAG, MGPU_AT(PhaseSchedule, partial_batch), .optional = true},
-    {"reports", MGPU_FIELD_NAMES, MGPU_AT(PhaseSchedule, reports), .more = offsetof(PhaseSchedule, report_count), .optional = true, .what = "what it reports"},
+    {"reports", MGPU_FIELD_NAMES, MGPU_AT(PhaseSchedule, reports), .more = offsetof(PhaseSchedule, report_count),
+     .optional = true, .what = "what it reports"},
 };
 static const mgpu_field DEVICE[] = {
     {"name", MGPU_FIELD_TEXT, MGPU_AT(DeviceSchedule, name), .what = "the name of the device"},
@@ -100,7 +102,8 @@ static const mgpu_field OP[] = {
     {"line", MGPU_FIELD_INT, MGPU_AT(ScheduledOp, line), .what = "the line"},
     {"layer", MGPU_FIELD_NAME, MGPU_AT(ScheduledOp, layer), .optional = true, .what = "the path of a layer"},
     {"role", MGPU_FIELD_NAME, MGPU_AT(ScheduledOp, role), .optional = true, .what = "the role of an operation"},
-    {"flops", MGPU_FIELD_AMOUNT, MGPU_AT(ScheduledOp, flops), .optional = true, .what = "the number of floating-point operations"},
+    {"flops", MGPU_FIELD_AMOUNT, MGPU_AT(ScheduledOp, flops), .optional = true,
+     .what = "the number of floating-point operations"},
     {"bytes", MGPU_FIELD_AMOUNT, MGPU_AT(ScheduledOp, bytes), .optional = true, .what = "the bytes that the call moves"},
 };
 static const mgpu_field COLLECTIVE[] = {
@@ -109,11 +112,13 @@ static const mgpu_field COLLECTIVE[] = {
     {.word = "bytes", .kind = FIELD_COUNT},
     {"via", MGPU_FIELD_CHOICE, MGPU_AT(CollectiveRecord, implementation), MGPU_NAMES(IMPLEMENTATION), .what = "how it is made"},
     {"why", MGPU_FIELD_TEXT, MGPU_AT(CollectiveRecord, why), .optional = true, .what = "why"},
-    {"of", MGPU_FIELD_NAMES, MGPU_AT(CollectiveRecord, of), .more = offsetof(CollectiveRecord, of_count), .optional = true, .what = "what it sums"},
+    {"of", MGPU_FIELD_NAMES, MGPU_AT(CollectiveRecord, of), .more = offsetof(CollectiveRecord, of_count), .optional = true,
+     .what = "what it sums"},
 };
-const mgpu_record MODEL_RECORD = {"model", MGPU_FIELDS(MODEL)}, PLAN_RECORD = {"plan", MGPU_FIELDS(PLAN)}, KERNEL_RECORD = {"kernel", MGPU_FIELDS(KERNEL)},
-                  PHASE_RECORD = {"phase", MGPU_FIELDS(PHASE)}, DEVICE_RECORD = {"device", MGPU_FIELDS(DEVICE)}, BUFFER_RECORD = {"buffer", MGPU_FIELDS(BUFFER)}, OP_RECORD = {"op", MGPU_FIELDS(OP)},
-                  COLLECTIVE_RECORD = {"collective", MGPU_FIELDS(COLLECTIVE)};
+const mgpu_record MODEL_RECORD = {"model", MGPU_FIELDS(MODEL)}, PLAN_RECORD = {"plan", MGPU_FIELDS(PLAN)},
+                  KERNEL_RECORD = {"kernel", MGPU_FIELDS(KERNEL)}, PHASE_RECORD = {"phase", MGPU_FIELDS(PHASE)},
+                  DEVICE_RECORD = {"device", MGPU_FIELDS(DEVICE)}, BUFFER_RECORD = {"buffer", MGPU_FIELDS(BUFFER)},
+                  OP_RECORD = {"op", MGPU_FIELDS(OP)}, COLLECTIVE_RECORD = {"collective", MGPU_FIELDS(COLLECTIVE)};
 
 /* ---- predictions */
 static const mgpu_field STEP[] = {
@@ -150,8 +155,9 @@ const mgpu_record REMARK[REMARKS] = {
 
 const char *policy_label(const Policy *p)
 {
-    static const char *const LABEL[2][GRADIENT_POLICIES] = {{NULL, "bf16 gradients", "one-bit gradients"},
-                                                            {"one step stale", "one step stale, bf16 gradients", "one step stale, one-bit gradients"}};
+    static const char *const LABEL[2][GRADIENT_POLICIES] = {
+        {NULL, "bf16 gradients", "one-bit gradients"},
+        {"one step stale", "one step stale, bf16 gradients", "one step stale, one-bit gradients"}};
     const char *label = LABEL[p->order == ORDER_STALE][p->gradients];
     return p->order == ORDER_NONE ? "NOT TRAINING, UPPER BOUND" : label ? label : p->forward ? PREDICTS_ONLY : NULL;
 }

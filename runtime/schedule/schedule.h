@@ -37,10 +37,7 @@ extern const char *const BUFFER_KIND_NAME[BUFFER_KINDS];
 
 typedef mgpu_buffer Buffer;
 typedef mgpu_access Access;
-static inline Access whole_buffer(int buffer, int64_t bytes)
-{
-    return (Access){.buffer = buffer, .end = bytes};
-}
+static inline Access whole_buffer(int buffer, int64_t bytes) { return (Access){.buffer = buffer, .end = bytes}; }
 double accessed_bytes(const Access *, int count);
 typedef mgpu_wait Wait;
 typedef mgpu_nan_source NanSource;
@@ -50,7 +47,8 @@ typedef mgpu_device_phase DeviceSchedule;
 typedef mgpu_phase PhaseSchedule;
 static inline const char *verb_word(const PhaseSchedule *p, const ScheduledOp *op)
 {
-    return op->verb == VERB_TRANSFER ? mgpu_transfer_row(p->collectives[op->target].participants.transfer)->verb : VERB_NAME[op->verb];
+    return op->verb == VERB_TRANSFER ? mgpu_transfer_row(p->collectives[op->target].participants.transfer)->verb
+                                     : VERB_NAME[op->verb];
 }
 typedef struct Parameter {
     unsigned dtype;
@@ -62,8 +60,8 @@ typedef struct Signature { /* the parameters of a kernel, which may have several
     const char *label; /* of the kernel */
     Parameter *in, *out;
     int in_count, out_count;
-    int64_t elements;        /* of split values, as in its calls; 0: none */
-    const char *extent;      /* its iteration space: "[n, 10] f32"; NULL: not known */
+    int64_t elements;   /* of split values, as in its calls; 0: none */
+    const char *extent; /* its iteration space: "[n, 10] f32"; NULL: not known */
     int text_line;
     int64_t work, work_each; /* bytes of its workspace, fixed and per sample of the device */
 } Signature;
@@ -108,10 +106,10 @@ typedef struct StepRecord {
 typedef struct Schedule {
     const char *model, *precision;
     int64_t batch;
-    int accumulate, nodes, devices; /* devices: of all nodes, equally many each */
-    bool predicts;                  /* the program has no training phase */
+    int accumulate, nodes, devices;         /* devices: of all nodes, equally many each */
+    bool predicts;                          /* the program has no training phase */
     int model_line, plan_line, phases_line; /* of the text */
-    const Policy *policy;           /* NULL: auto */
+    const Policy *policy;                   /* NULL: auto */
     PhaseDigest *phase_digests;
     int phase_digest_count; /* all phases of the program, in order; 0: a text of an earlier version */
     PhaseSchedule *phases;
@@ -119,9 +117,9 @@ typedef struct Schedule {
     Signature *signatures;
     int signature_count; /* ascending by kernel */
     StepRecord step;
-    int64_t outside_arena_bytes;                /* bytes that transfers allocate outside of each GPU's arena; 0 for host devices */
+    int64_t outside_arena_bytes; /* bytes that transfers allocate outside of each GPU's arena; 0 for host devices */
     double reused_gather_share, early_gather_share; /* the program's when this was planned; not in the text */
-    bool in_order;                        /* no call was moved to where others wait (fill.c); not in the text */
+    bool in_order;                                  /* no call was moved to where others wait (fill.c); not in the text */
 } Schedule;
 
 /* ---- records.c: the tables */
@@ -132,16 +130,17 @@ enum {                                   /* kinds of fields that only schedules 
        FIELD_READS,
        FIELD_WRITES,
        FIELD_WAITS,
-       FIELD_CALL_DIGEST, /* every call has one */
-       FIELD_NAN_SOURCES,    /* of a call; not in the text */
-       FIELD_MEMBERS,     /* of a collective */
-       FIELD_PARTICIPANTS,     /* of a collective: kind, ends and parts */
-       FIELD_COUNT,       /* of a collective: bytes and type of its whole value */
-       FIELD_KERNEL,      /* the label, and number, of a kernel */
-       FIELD_PARAMETERS,  /* a list; `more`: its length */
-       FIELD_LABEL        /* of a policy */
+       FIELD_CALL_DIGEST,  /* every call has one */
+       FIELD_NAN_SOURCES,  /* of a call; not in the text */
+       FIELD_MEMBERS,      /* of a collective */
+       FIELD_PARTICIPANTS, /* of a collective: kind, ends and parts */
+       FIELD_COUNT,        /* of a collective: bytes and type of its whole value */
+       FIELD_KERNEL,       /* the label, and number, of a kernel */
+       FIELD_PARAMETERS,   /* a list; `more`: its length */
+       FIELD_LABEL         /* of a policy */
 };
-extern const mgpu_record MODEL_RECORD, PLAN_RECORD, KERNEL_RECORD, PHASE_RECORD, DEVICE_RECORD, BUFFER_RECORD, OP_RECORD, COLLECTIVE_RECORD;
+extern const mgpu_record MODEL_RECORD, PLAN_RECORD, KERNEL_RECORD, PHASE_RECORD, DEVICE_RECORD, BUFFER_RECORD, OP_RECORD,
+    COLLECTIVE_RECORD;
 enum { REMARKS = 5 };
 extern const mgpu_record REMARK[REMARKS]; /* comments about a Schedule and its lists */
 enum { POLICY_WORDS = 6 };

@@ -12,7 +12,11 @@ static void write_owned(int device, const char *name, mgpu_writer *w) /* writes 
 }
 
 /* what the fields of a record refer to */
-typedef struct Owner { const PhaseSchedule *phase; const DeviceSchedule *device; int number, devices; } Owner;
+typedef struct Owner {
+    const PhaseSchedule *phase;
+    const DeviceSchedule *device;
+    int number, devices;
+} Owner;
 
 /* ---- the kinds of fields that only schedules have */
 static void write_accesses(const Owner *o, const char *word, const Access *accesses, int count, mgpu_writer *w)
@@ -24,7 +28,8 @@ static void write_accesses(const Owner *o, const char *word, const Access *acces
         const Buffer *b = &o->device->buffers[a->buffer];
         write_owned(o->number, b->name, w);
         if (a->begin != 0 || a->end != b->bytes || a->of)
-            mgpu_write(w, a->of ? "[%lld:%lld of %lld]" : "[%lld:%lld]", (long long)a->begin, (long long)a->end, (long long)a->of);
+            mgpu_write(w, a->of ? "[%lld:%lld of %lld]" : "[%lld:%lld]", (long long)a->begin, (long long)a->end,
+                       (long long)a->of);
         if (a->slot)
             mgpu_write(w, "@%+d", a->slot);
     }
@@ -48,7 +53,7 @@ static void write_parameters(const char *word, const Parameter *list, int count,
     for (int i = 0; i < count; i++) {
         const Parameter *p = &list[i];
         mgpu_write(w, p->each ? " %s each %lld" : " %s %lld", mgpu_dtype_names[p->dtype],
-                 (long long)(p->each ? p->each : p->bytes));
+                   (long long)(p->each ? p->each : p->bytes));
         if (p->over)
             mgpu_write(w, " over %d", p->over - 1);
     }
@@ -238,8 +243,9 @@ static void write_remarks(const Schedule *s, mgpu_writer *w)
 {
     for (int i = 0; i < REMARKS; i++) {
         const mgpu_record *r = &REMARK[i];
-        int count = r->size ? MGPU_MEMBER_OF(int, s, r->count)
-                    : r->fields[0].optional ? !mgpu_field_is_usual(&r->fields[0], s) : s->step.machine != NULL;
+        int count = r->size                 ? MGPU_MEMBER_OF(int, s, r->count)
+                    : r->fields[0].optional ? !mgpu_field_is_usual(&r->fields[0], s)
+                                            : s->step.machine != NULL;
         for (int k = 0; k < count; k++) {
             mgpu_write(w, "# ");
             write_record(r, r->size ? MGPU_MEMBER_OF(char *, s, r->list) + (size_t)k * r->size : (const char *)s, w);

@@ -10,7 +10,8 @@ static int last_wait(const ViewDevice *d, const ScheduledOp *op)
 {
     int last = -1;
     for (int i = 0; i < op->wait_count; i++)
-        if (op->waits[i].op >= 0 && op->waits[i].back == 0 && (last < 0 || end_of(&d->ops[op->waits[i].op]) > end_of(&d->ops[op->waits[last].op])))
+        if (op->waits[i].op >= 0 && op->waits[i].back == 0 &&
+            (last < 0 || end_of(&d->ops[op->waits[i].op]) > end_of(&d->ops[op->waits[last].op])))
             last = i;
     return last;
 }
@@ -18,14 +19,15 @@ static int last_wait(const ViewDevice *d, const ScheduledOp *op)
 static void print_idle(const ViewDevice *d, Lane lane, const ScheduledOp *before, const ScheduledOp *next, FILE *f)
 {
     char a[32], b[32];
-    fprintf(f, "  %-4s  idle from %s to %s, then %s\n", LANE_NAME[lane], mgpu_view_time(before ? end_of(before) : 0, a), mgpu_view_time(next->begin_us, b), next->id);
+    fprintf(f, "  %-4s  idle from %s to %s, then %s\n", LANE_NAME[lane], mgpu_view_time(before ? end_of(before) : 0, a),
+            mgpu_view_time(next->begin_us, b), next->id);
     int wait = last_wait(d, next);
     const ScheduledOp *other = wait < 0 ? NULL : &d->ops[next->waits[wait].op];
     char text[MGPU_VIEW_REASON];
     const char *why = other ? mgpu_view_reason(d, next, &next->waits[wait], text) : "";
     if (other && end_of(other) > next->begin_us - NEAR_US)
-        fprintf(f, "          which waits for %s of lane %s until %s%s%s\n", other->id, LANE_NAME[other->lane], mgpu_view_time(end_of(other), a),
-                *why ? ": it " : "", why);
+        fprintf(f, "          which waits for %s of lane %s until %s%s%s\n", other->id, LANE_NAME[other->lane],
+                mgpu_view_time(end_of(other), a), *why ? ": it " : "", why);
     else if (mgpu_lane_transfers((int)lane))
         fprintf(f, "          which waits for the other devices: all begin it together\n");
     else
@@ -41,7 +43,8 @@ static void print_lane(const ViewDevice *d, Lane lane, double us, FILE *f)
         if (op->lane != lane)
             continue;
         if (op->begin_us <= us && us < end_of(op)) {
-            fprintf(f, "  %-4s  %s, from %s to %s\n", LANE_NAME[lane], op->id, mgpu_view_time(op->begin_us, a), mgpu_view_time(end_of(op), b));
+            fprintf(f, "  %-4s  %s, from %s to %s\n", LANE_NAME[lane], op->id, mgpu_view_time(op->begin_us, a),
+                    mgpu_view_time(end_of(op), b));
             return;
         }
         before = op->begin_us <= us ? op : before;
@@ -50,7 +53,8 @@ static void print_lane(const ViewDevice *d, Lane lane, double us, FILE *f)
     if (next)
         print_idle(d, lane, before, next, f);
     else if (before)
-        fprintf(f, "  %-4s  idle since %s: nothing is left to do in this step\n", LANE_NAME[lane], mgpu_view_time(end_of(before), a));
+        fprintf(f, "  %-4s  idle since %s: nothing is left to do in this step\n", LANE_NAME[lane],
+                mgpu_view_time(end_of(before), a));
 }
 
 void mgpu_view_at(const View *v, const ViewRequest *r, FILE *f)
@@ -60,7 +64,8 @@ void mgpu_view_at(const View *v, const ViewRequest *r, FILE *f)
     char a[32], b[32];
     if (us > v->end_us)
         mgpu_fail(MGPU_BAD_USAGE, "--at %s: one step by itself takes %s", r->at, mgpu_view_time(v->end_us, a));
-    fprintf(f, "device %d of %s at %s; one step of %s by itself takes %s\n", number, v->schedule->model, mgpu_view_time(us, a), v->phase->name, mgpu_view_time(v->end_us, b));
+    fprintf(f, "device %d of %s at %s; one step of %s by itself takes %s\n", number, v->schedule->model, mgpu_view_time(us, a),
+            v->phase->name, mgpu_view_time(v->end_us, b));
     for (int lane = 0; lane < LANES; lane++)
         print_lane(&v->devices[number], (Lane)lane, us, f);
 }

@@ -52,14 +52,17 @@ static void compare_head(Diff *d)
 {
     const View *a = d->a, *b = d->b;
     if (a->schedule->batch != b->schedule->batch)
-        d->reported += fprintf(d->f, "%11s  batch: %lld, was %lld\n", "", (long long)b->schedule->batch, (long long)a->schedule->batch) > 0;
+        d->reported +=
+            fprintf(d->f, "%11s  batch: %lld, was %lld\n", "", (long long)b->schedule->batch, (long long)a->schedule->batch) > 0;
     if (a->schedule->devices != b->schedule->devices)
         d->reported += fprintf(d->f, "%11s  devices: %d, was %d\n", "", b->schedule->devices, a->schedule->devices) > 0;
     if (strcmp(a->schedule->precision, b->schedule->precision) != 0)
         d->reported += fprintf(d->f, "%11s  precision: %s, was %s\n", "", b->schedule->precision, a->schedule->precision) > 0;
     if (a->schedule->accumulate != b->schedule->accumulate)
-        d->reported += fprintf(d->f, "%11s  micro-batches: %d, was %d\n", "", b->schedule->accumulate, a->schedule->accumulate) > 0;
-    const char *was = a->schedule->policy ? a->schedule->policy->name : "auto", *is = b->schedule->policy ? b->schedule->policy->name : "auto";
+        d->reported +=
+            fprintf(d->f, "%11s  micro-batches: %d, was %d\n", "", b->schedule->accumulate, a->schedule->accumulate) > 0;
+    const char *was = a->schedule->policy ? a->schedule->policy->name : "auto",
+               *is = b->schedule->policy ? b->schedule->policy->name : "auto";
     if (strcmp(was, is) != 0)
         d->reported += fprintf(d->f, "%11s  plan: %s, was %s\n", "", is, was) > 0;
     if (a->step->machine && b->step->machine && strcmp(a->step->machine, b->step->machine) != 0)
@@ -79,7 +82,8 @@ static void compare_lanes(Diff *d)
         compare_time(d, "one step by itself", d->a->end_us, d->b->end_us, d->a->end_us);
         return;
     }
-    double step = d->a->step->step_us, before = (double)d->a->schedule->batch / d->a->step->step_us * 1e6, after = (double)d->b->schedule->batch / d->b->step->step_us * 1e6;
+    double step = d->a->step->step_us, before = (double)d->a->schedule->batch / d->a->step->step_us * 1e6,
+           after = (double)d->b->schedule->batch / d->b->step->step_us * 1e6;
     char text[64];
     compare_time(d, "step", step, d->b->step->step_us, step);
     if (fabs(after - before) > SAME * fabs(before)) {
@@ -87,8 +91,10 @@ static void compare_lanes(Diff *d)
         fprintf(d->f, "%+9.1f %%  samples/s\n", 100 * (after / before - 1));
     }
     compare_time(d, "computation", x[LANE_COMP]->busy_us, y[LANE_COMP]->busy_us, step);
-    compare_time(d, "communication", busy_us(x[LANE_COMM]) + busy_us(x[LANE_SYNC]), busy_us(y[LANE_COMM]) + busy_us(y[LANE_SYNC]), step);
-    compare_time(d, "exposed communication", x[LANE_COMP]->idle_us[CAUSE_COMMUNICATION], y[LANE_COMP]->idle_us[CAUSE_COMMUNICATION], step);
+    compare_time(d, "communication", busy_us(x[LANE_COMM]) + busy_us(x[LANE_SYNC]), busy_us(y[LANE_COMM]) + busy_us(y[LANE_SYNC]),
+                 step);
+    compare_time(d, "exposed communication", x[LANE_COMP]->idle_us[CAUSE_COMMUNICATION],
+                 y[LANE_COMP]->idle_us[CAUSE_COMMUNICATION], step);
     for (int c = 0; c < CAUSES; c++)
         if (c != CAUSE_COMMUNICATION && c != CAUSE_COMPUTATION) {
             snprintf(text, sizeof text, "computing waits for: %s", CAUSE_NAME[c]);
@@ -117,7 +123,8 @@ static void compare_memory(Diff *d)
     const ViewDevice *x = &d->a->devices[0], *y = &d->b->devices[0];
     compare_bytes(d, "memory of device 0", mgpu_view_memory(d->a, 0), mgpu_view_memory(d->b, 0));
     compare_bytes(d, "of it variables", bytes_of_kind(x, BUFFER_VARIABLE), bytes_of_kind(y, BUFFER_VARIABLE));
-    compare_bytes(d, "of it for transfers", (double)d->a->schedule->outside_arena_bytes, (double)d->b->schedule->outside_arena_bytes);
+    compare_bytes(d, "of it for transfers", (double)d->a->schedule->outside_arena_bytes,
+                  (double)d->b->schedule->outside_arena_bytes);
     compare_bytes(d, "over links, a step", sum_of_links(d->a), sum_of_links(d->b));
 }
 
@@ -151,21 +158,28 @@ static void compare_collectives(Diff *d)
         const CollectiveRecord *c = &d->b->phase->collectives[i], *old = mgpu_view_find_collective(d->a, c->name);
         if (!old) {
             if (lines_of(d, &count))
-                fprintf(d->f, "%11s  %s %s is new: of %d value%s, after %s\n", signed_bytes((double)mgpu_view_collective_bytes(c), z), kind_of(c), c->name, c->of_count,
+                fprintf(d->f, "%11s  %s %s is new: of %d value%s, after %s\n",
+                        signed_bytes((double)mgpu_view_collective_bytes(c), z), kind_of(c), c->name, c->of_count,
                         c->of_count == 1 ? "" : "s", after(d->b, c->name));
             continue;
         }
         if (mgpu_view_collective_bytes(old) != mgpu_view_collective_bytes(c) && lines_of(d, &count))
-            fprintf(d->f, "%11s  %s %s: %s, of %d value%s, was %d\n", signed_bytes((double)(mgpu_view_collective_bytes(c) - mgpu_view_collective_bytes(old)), z), kind_of(c), c->name,
-                    mgpu_view_bytes((double)mgpu_view_collective_bytes(c), y), c->of_count, c->of_count == 1 ? "" : "s", old->of_count);
+            fprintf(d->f, "%11s  %s %s: %s, of %d value%s, was %d\n",
+                    signed_bytes((double)(mgpu_view_collective_bytes(c) - mgpu_view_collective_bytes(old)), z), kind_of(c),
+                    c->name, mgpu_view_bytes((double)mgpu_view_collective_bytes(c), y), c->of_count, c->of_count == 1 ? "" : "s",
+                    old->of_count);
         if (strcmp(after(d->a, c->name), after(d->b, c->name)) != 0 && lines_of(d, &count))
-            fprintf(d->f, "%11s  %s %s moved: after %s, was after %s\n", "", kind_of(c), c->name, after(d->b, c->name), after(d->a, c->name));
+            fprintf(d->f, "%11s  %s %s moved: after %s, was after %s\n", "", kind_of(c), c->name, after(d->b, c->name),
+                    after(d->a, c->name));
         if (old->implementation != c->implementation && lines_of(d, &count))
-            fprintf(d->f, "%11s  %s %s: via %s, was via %s\n", "", kind_of(c), c->name, mgpu_implementation_name(c->implementation), mgpu_implementation_name(old->implementation));
+            fprintf(d->f, "%11s  %s %s: via %s, was via %s\n", "", kind_of(c), c->name,
+                    mgpu_implementation_name(c->implementation), mgpu_implementation_name(old->implementation));
     }
     for (int i = 0; i < d->a->phase->collective_count; i++)
         if (!mgpu_view_find_collective(d->b, d->a->phase->collectives[i].name) && lines_of(d, &count))
-            fprintf(d->f, "%11s  %s %s is gone\n", signed_bytes(-(double)mgpu_view_collective_bytes(&d->a->phase->collectives[i]), z), kind_of(&d->a->phase->collectives[i]), d->a->phase->collectives[i].name);
+            fprintf(d->f, "%11s  %s %s is gone\n",
+                    signed_bytes(-(double)mgpu_view_collective_bytes(&d->a->phase->collectives[i]), z),
+                    kind_of(&d->a->phase->collectives[i]), d->a->phase->collectives[i].name);
 }
 
 /* ---- kernels and operations */
@@ -201,7 +215,8 @@ static void list_missing(Diff *d, const View *of, const View *in, const char *wo
         int count = 0;
         const char *layer = x->ops[i].layer;
         for (int k = i; k < x->op_count; k++) {
-            if (counted[k] || x->ops[k].lane != LANE_COMP || strcmp(x->ops[k].layer, layer) != 0 || mgpu_view_find_op(y, x->ops[k].id) >= 0)
+            if (counted[k] || x->ops[k].lane != LANE_COMP || strcmp(x->ops[k].layer, layer) != 0 ||
+                mgpu_view_find_op(y, x->ops[k].id) >= 0)
                 continue;
             counted[k] = true;
             us += x->ops[k].time_us;
@@ -209,7 +224,8 @@ static void list_missing(Diff *d, const View *of, const View *in, const char *wo
         }
         char z[40];
         if (count && lines_of(d, &lines))
-            fprintf(d->f, "%11s  %d operation%s of %s %s %s\n", signed_time(sign * us, z), count, count == 1 ? "" : "s", *layer ? layer : "no layer", count == 1 ? "is" : "are", word);
+            fprintf(d->f, "%11s  %d operation%s of %s %s %s\n", signed_time(sign * us, z), count, count == 1 ? "" : "s",
+                    *layer ? layer : "no layer", count == 1 ? "is" : "are", word);
     }
     free(counted);
 }
@@ -240,7 +256,8 @@ static void compare_ops(Diff *d)
         const ScheduledOp *op = &y->ops[(int)changed[i][0]];
         char z[40], t[32], name[NAME];
         if (lines_of(d, &lines))
-            fprintf(d->f, "%11s  %s: %s\n", signed_time(changed[i][1], z), mgpu_view_cut(op->id, 60, name, sizeof name), mgpu_view_time(op->time_us, t));
+            fprintf(d->f, "%11s  %s: %s\n", signed_time(changed[i][1], z), mgpu_view_cut(op->id, 60, name, sizeof name),
+                    mgpu_view_time(op->time_us, t));
     }
     free(changed);
 }
@@ -276,17 +293,22 @@ static void compare_buffers(Diff *d)
         const Buffer *b = n < 0 ? &x->buffers[-1 - n] : &y->buffers[n];
         char z[40], name[NAME];
         if (lines_of(d, &lines))
-            fprintf(d->f, "%11s  %s %s%s\n", signed_bytes(changed[i][1], z), BUFFER_KIND_NAME[b->kind], mgpu_view_cut(b->name, 60, name, sizeof name),
-                    n < 0 ? ", gone" : buffer(x, b->name) ? "" : ", new");
+            fprintf(d->f, "%11s  %s %s%s\n", signed_bytes(changed[i][1], z), BUFFER_KIND_NAME[b->kind],
+                    mgpu_view_cut(b->name, 60, name, sizeof name),
+                    n < 0                ? ", gone"
+                    : buffer(x, b->name) ? ""
+                                         : ", new");
     }
     free(changed);
 }
 
 void mgpu_view_diff(const char *a, const char *b, const char *phase, FILE *f)
 {
-    View *x = mgpu_view_read(&(ViewSource){.text = a}, phase), *y = mgpu_view_read(&(ViewSource){.text = b}, phase ? phase : x->phase->name);
+    View *x = mgpu_view_read(&(ViewSource){.text = a}, phase),
+         *y = mgpu_view_read(&(ViewSource){.text = b}, phase ? phase : x->phase->name);
     Diff d = {x, y, f, 0};
-    fprintf(f, "%s, %s, %d device%s", x->schedule->model, x->phase->name, x->schedule->devices, x->schedule->devices == 1 ? "" : "s");
+    fprintf(f, "%s, %s, %d device%s", x->schedule->model, x->phase->name, x->schedule->devices,
+            x->schedule->devices == 1 ? "" : "s");
     if (strcmp(x->schedule->model, y->schedule->model) != 0)
         fprintf(f, "; against %s", y->schedule->model);
     fputc('\n', f);

@@ -6,7 +6,9 @@
 
 enum { ALIVE = 8 };
 
-typedef struct Life { int first, last; } Life; /* first and last operation that use a buffer; -1: none */
+typedef struct Life {
+    int first, last;
+} Life; /* first and last operation that use a buffer; -1: none */
 
 static Life *lives_of(const ViewDevice *d)
 {
@@ -24,7 +26,8 @@ static Life *lives_of(const ViewDevice *d)
 
 static bool is_alive(const Buffer *b, const Life *l, int op)
 {
-    return b->kind != BUFFER_STAGING && b->bytes > 0 && (mgpu_view_stays(b) || (l->first >= 0 && l->first <= op && op <= l->last));
+    return b->kind != BUFFER_STAGING && b->bytes > 0 &&
+           (mgpu_view_stays(b) || (l->first >= 0 && l->first <= op && op <= l->last));
 }
 
 int mgpu_view_by_bytes(const void *a, const void *b)
@@ -57,9 +60,25 @@ static int peak_of(const ViewDevice *d, const Life *lives, int64_t *most)
 }
 
 /* The uses of buffers in the table. */
-typedef enum MemoryUse { USE_WEIGHTS, USE_OPTIMIZER, USE_GRADIENTS, USE_ACTIVATIONS, USE_BACKWARD, USE_UPDATES, USE_INPUTS, USE_WORKSPACES, USES } MemoryUse;
-static const char *const USE[USES] = {"weights and states", "states of the optimizer", "buckets: gradients, gathered weights", "activations",
-                                      "temporaries of the backward pass", "temporaries of updates", "inputs and reports", "workspaces"};
+typedef enum MemoryUse {
+    USE_WEIGHTS,
+    USE_OPTIMIZER,
+    USE_GRADIENTS,
+    USE_ACTIVATIONS,
+    USE_BACKWARD,
+    USE_UPDATES,
+    USE_INPUTS,
+    USE_WORKSPACES,
+    USES
+} MemoryUse;
+static const char *const USE[USES] = {"weights and states",
+                                      "states of the optimizer",
+                                      "buckets: gradients, gathered weights",
+                                      "activations",
+                                      "temporaries of the backward pass",
+                                      "temporaries of updates",
+                                      "inputs and reports",
+                                      "workspaces"};
 
 /* A state of the optimizer is named after its weight, followed by a dot and a word. */
 static bool is_optimizers(const ViewDevice *d, const char *name)
@@ -122,14 +141,17 @@ void mgpu_view_memory_page(const View *v, const ViewDevice *d, int number, int w
     fprintf(f, "\nmemory of device %d: %s; staging %s\n", number, mgpu_view_bytes(mgpu_view_memory(v, number), a),
             mgpu_view_bytes((double)d->staging_bytes, b));
     if (v->schedule->outside_arena_bytes)
-        fprintf(f, "  of it for transfers, besides the arena: %s\n", mgpu_view_bytes((double)v->schedule->outside_arena_bytes, a));
+        fprintf(f, "  of it for transfers, besides the arena: %s\n",
+                mgpu_view_bytes((double)v->schedule->outside_arena_bytes, a));
     if (d->op_count)
-        fprintf(f, "  at the peak, %s are alive (%s, line %d):\n", mgpu_view_bytes((double)most, a), d->ops[at].id, d->ops[at].line);
+        fprintf(f, "  at the peak, %s are alive (%s, line %d):\n", mgpu_view_bytes((double)most, a), d->ops[at].id,
+                d->ops[at].line);
     print_uses(d, lives, alive, count, f);
     fprintf(f, "  of these the largest:\n");
     for (int i = 0; i < count && i < ALIVE; i++) {
         char name[512];
-        fprintf(f, "  %10s  %s\n", mgpu_view_bytes((double)mgpu_view_buffer_bytes(alive[i]), a), mgpu_view_cut(alive[i]->name, width - 14, name, sizeof name));
+        fprintf(f, "  %10s  %s\n", mgpu_view_bytes((double)mgpu_view_buffer_bytes(alive[i]), a),
+                mgpu_view_cut(alive[i]->name, width - 14, name, sizeof name));
     }
     if (count > ALIVE)
         fprintf(f, "  %10s  %d more\n", "", count - ALIVE);

@@ -16,7 +16,8 @@ static int find_op(const ViewDevice *d, const char *asked)
     const char **names = mgpu_allocate((size_t)d->op_count + 1, sizeof *names);
     for (int i = 0; i < d->op_count; i++)
         names[i] = d->ops[i].id;
-    mgpu_fail(MGPU_BAD_USAGE, "--op %s: the phase has no such operation%s", asked, mgpu_did_you_mean(asked, names, d->op_count, near));
+    mgpu_fail(MGPU_BAD_USAGE, "--op %s: the phase has no such operation%s", asked,
+              mgpu_did_you_mean(asked, names, d->op_count, near));
 }
 
 static void print_accesses(const ViewDevice *d, const ScheduledOp *op, bool writes, FILE *f)
@@ -25,7 +26,8 @@ static void print_accesses(const ViewDevice *d, const ScheduledOp *op, bool writ
     for (int i = 0; i < (writes ? op->write_count : op->read_count); i++) {
         const Access *a = writes ? &op->writes[i] : &op->reads[i];
         const Buffer *b = &d->buffers[a->buffer];
-        fprintf(f, "  %-7s %10s  %-9s  %s", writes ? "writes" : "reads", mgpu_view_bytes((double)(a->end - a->begin), bytes), BUFFER_KIND_NAME[b->kind], b->name);
+        fprintf(f, "  %-7s %10s  %-9s  %s", writes ? "writes" : "reads", mgpu_view_bytes((double)(a->end - a->begin), bytes),
+                BUFFER_KIND_NAME[b->kind], b->name);
         if (a->begin || a->end != b->bytes || a->of)
             fprintf(f, "[%lld:%lld", (long long)a->begin, (long long)a->end);
         if (a->of)
@@ -41,8 +43,8 @@ static void print_other(const ScheduledOp *other, int back, const char *why, FIL
 {
     char a[32];
     const char *step = back == 0 ? "" : back == 1 ? " of the step before" : " of an earlier step";
-    fprintf(f, "    %-4s until %10s  %s%s%s%s\n", LANE_NAME[other->lane], mgpu_view_time(other->begin_us + other->time_us, a), other->id, step,
-            *why ? ": it " : "", why);
+    fprintf(f, "    %-4s until %10s  %s%s%s%s\n", LANE_NAME[other->lane], mgpu_view_time(other->begin_us + other->time_us, a),
+            other->id, step, *why ? ": it " : "", why);
 }
 
 /* Returns --device, else that of d1.NAME, unless device 0 has an operation of this name. */
@@ -61,11 +63,13 @@ void mgpu_view_op(const View *v, const ViewRequest *r, FILE *f)
     int number = find_op(d, r->op), before = -1, after = -1, waiting = 0;
     const ScheduledOp *op = &d->ops[number];
     char a[32], b[32], text[MGPU_VIEW_REASON];
-    fprintf(f, "%s: %s%s%s of device %d, lane %s, line %d, phase %s\n", op->id, verb_word(v->phase, op), strcmp(op->label, "-") ? " " : "", strcmp(op->label, "-") ? op->label : "",
-            device, LANE_NAME[op->lane], op->line, v->phase->name);
+    fprintf(f, "%s: %s%s%s of device %d, lane %s, line %d, phase %s\n", op->id, verb_word(v->phase, op),
+            strcmp(op->label, "-") ? " " : "", strcmp(op->label, "-") ? op->label : "", device, LANE_NAME[op->lane], op->line,
+            v->phase->name);
     if (*op->role)
         fprintf(f, "  %s%s%s\n", op->layer, *op->layer ? ", " : "", op->role);
-    fprintf(f, "  begins at %s, takes %s (%.1f %% of one step by itself)", mgpu_view_time(op->begin_us, a), mgpu_view_time(op->time_us, b), v->end_us > 0 ? 100 * op->time_us / v->end_us : 0);
+    fprintf(f, "  begins at %s, takes %s (%.1f %% of one step by itself)", mgpu_view_time(op->begin_us, a),
+            mgpu_view_time(op->time_us, b), v->end_us > 0 ? 100 * op->time_us / v->end_us : 0);
     if (op->bytes > 0)
         fprintf(f, ", moves %s", mgpu_view_bytes(op->bytes, a));
     fputc('\n', f);
@@ -87,7 +91,8 @@ void mgpu_view_op(const View *v, const ViewRequest *r, FILE *f)
         fprintf(f, "    nothing\n");
     fprintf(f, "  waited for by\n");
     if (after >= 0)
-        fprintf(f, "    %-4s at    %10s  %s, which has the lane after\n", LANE_NAME[op->lane], mgpu_view_time(d->ops[after].begin_us, a), d->ops[after].id);
+        fprintf(f, "    %-4s at    %10s  %s, which has the lane after\n", LANE_NAME[op->lane],
+                mgpu_view_time(d->ops[after].begin_us, a), d->ops[after].id);
     for (int i = 0; i < d->op_count; i++)
         for (int k = 0; k < d->ops[i].wait_count; k++) {
             const Wait *w = &d->ops[i].waits[k];
@@ -95,8 +100,8 @@ void mgpu_view_op(const View *v, const ViewRequest *r, FILE *f)
                 continue;
             waiting++;
             const char *why = mgpu_view_reason(d, &d->ops[i], w, text);
-            fprintf(f, "    %-4s at    %10s  %s%s%s%s\n", LANE_NAME[d->ops[i].lane], mgpu_view_time(d->ops[i].begin_us, a), d->ops[i].id,
-                    w->back ? ", of a later step" : "", *why ? ": this " : "", why);
+            fprintf(f, "    %-4s at    %10s  %s%s%s%s\n", LANE_NAME[d->ops[i].lane], mgpu_view_time(d->ops[i].begin_us, a),
+                    d->ops[i].id, w->back ? ", of a later step" : "", *why ? ": this " : "", why);
         }
     if (after < 0 && !waiting)
         fprintf(f, "    nothing\n");
@@ -124,13 +129,15 @@ static _Noreturn void no_layer(const ViewDevice *d, const char *layer)
     for (int i = 0; i < d->op_count; i++)
         if (*d->ops[i].layer)
             names[count++] = d->ops[i].layer;
-    mgpu_fail(MGPU_BAD_USAGE, "--layer %s: no operation of the phase is of such a layer%s", layer, mgpu_did_you_mean(layer, names, count, near));
+    mgpu_fail(MGPU_BAD_USAGE, "--layer %s: no operation of the phase is of such a layer%s", layer,
+              mgpu_did_you_mean(layer, names, count, near));
 }
 
 static bool updates_it(const ViewDevice *d, const ScheduledOp *op, const char *layer) /* possibly among other variables */
 {
     for (int i = 0; i < op->write_count; i++)
-        if (strncmp(d->buffers[op->writes[i].buffer].name, "w.", 2) == 0 && mgpu_view_has_layer(d->buffers[op->writes[i].buffer].name + 2, layer))
+        if (strncmp(d->buffers[op->writes[i].buffer].name, "w.", 2) == 0 &&
+            mgpu_view_has_layer(d->buffers[op->writes[i].buffer].name + 2, layer))
             return strcmp(op->role, "update") == 0;
     return false;
 }
@@ -163,9 +170,11 @@ static void print_layer_ops(const View *v, const ViewDevice *d, const char *laye
         }
         all += us;
         if (count)
-            fprintf(f, "  %-9s %10s  %5.1f %%  %d operation%s\n", k < MGPU_COUNT(ROLES) ? ROLES[k] : "other", mgpu_view_time(us, a), of_lane > 0 ? 100 * us / of_lane : 0, count, count == 1 ? "" : "s");
+            fprintf(f, "  %-9s %10s  %5.1f %%  %d operation%s\n", k < MGPU_COUNT(ROLES) ? ROLES[k] : "other",
+                    mgpu_view_time(us, a), of_lane > 0 ? 100 * us / of_lane : 0, count, count == 1 ? "" : "s");
     }
-    fprintf(f, "  %-9s %10s  %5.1f %% of all that is computed\n", "all", mgpu_view_time(all, a), of_lane > 0 ? 100 * all / of_lane : 0);
+    fprintf(f, "  %-9s %10s  %5.1f %% of all that is computed\n", "all", mgpu_view_time(all, a),
+            of_lane > 0 ? 100 * all / of_lane : 0);
     for (int i = 0; i < d->op_count; i++)
         if (!is_of(&d->ops[i], layer) && updates_it(d, &d->ops[i], layer))
             fprintf(f, "  beside others in %s (%s)\n", d->ops[i].id, mgpu_view_time(d->ops[i].time_us, a));
@@ -204,14 +213,15 @@ void mgpu_view_layer(const View *v, const ViewRequest *r, FILE *f)
     for (int i = 0; i < v->phase->collective_count; i++) {
         const CollectiveRecord *c = &v->phase->collectives[i];
         if (sums(c, r->layer))
-            fprintf(f, "  %s %s, %s, of %d value%s\n", mgpu_transfer_row(c->participants.transfer)->kind, c->name, mgpu_view_bytes((double)mgpu_view_collective_bytes(c), a), c->of_count, c->of_count == 1 ? "" : "s");
+            fprintf(f, "  %s %s, %s, of %d value%s\n", mgpu_transfer_row(c->participants.transfer)->kind, c->name,
+                    mgpu_view_bytes((double)mgpu_view_collective_bytes(c), a), c->of_count, c->of_count == 1 ? "" : "s");
     }
     mgpu_view_layers(d, r->layer, r->width, f);
     fprintf(f, "\n      begins       takes  lane  line\n");
     for (int i = 0; i < d->op_count; i++) {
         const ScheduledOp *op = &d->ops[i];
         if (is_of(op, r->layer) || (mgpu_lane_transfers((int)op->lane) && mgpu_view_has_layer(op->label, r->layer)))
-            fprintf(f, "  %10s  %10s  %-4s  %4d  %s\n", mgpu_view_time(op->begin_us, a), mgpu_view_time(op->time_us, b), LANE_NAME[op->lane], op->line,
-                    mgpu_view_cut(op->id, r->width - 38, name, sizeof name));
+            fprintf(f, "  %10s  %10s  %-4s  %4d  %s\n", mgpu_view_time(op->begin_us, a), mgpu_view_time(op->time_us, b),
+                    LANE_NAME[op->lane], op->line, mgpu_view_cut(op->id, r->width - 38, name, sizeof name));
     }
 }

@@ -19,8 +19,8 @@ static void print_head(const Page *p)
 {
     const View *v = p->view;
     char a[32], b[32];
-    fprintf(p->f, "%s: %s, %d device%s (%s), batch %lld in %s", v->schedule->model, v->phase->name, v->schedule->devices, v->schedule->devices == 1 ? "" : "s", p->device->name,
-            (long long)v->schedule->batch, v->schedule->precision);
+    fprintf(p->f, "%s: %s, %d device%s (%s), batch %lld in %s", v->schedule->model, v->phase->name, v->schedule->devices,
+            v->schedule->devices == 1 ? "" : "s", p->device->name, (long long)v->schedule->batch, v->schedule->precision);
     if (v->schedule->nodes > 1)
         fprintf(p->f, ", %d nodes", v->schedule->nodes);
     if (v->schedule->accumulate > 1)
@@ -32,8 +32,10 @@ static void print_head(const Page *p)
     fputc('\n', p->f);
     bool step = mgpu_view_is_step(v, true);
     if (v->step->machine && step)
-        fprintf(p->f, "predicted on %s: %s a step, %s samples/s, bound by %s\n", v->step->machine, mgpu_view_time(v->step->step_us, a),
-                mgpu_view_number(v->step->step_us > 0 ? (double)v->schedule->batch / v->step->step_us * 1e6 : 0, b), v->step->bound);
+        fprintf(p->f, "predicted on %s: %s a step, %s samples/s, bound by %s\n", v->step->machine,
+                mgpu_view_time(v->step->step_us, a),
+                mgpu_view_number(v->step->step_us > 0 ? (double)v->schedule->batch / v->step->step_us * 1e6 : 0, b),
+                v->step->bound);
     else
         fprintf(p->f, "one step by itself: %s\n", mgpu_view_time(v->end_us, a));
 }
@@ -48,7 +50,10 @@ static LaneUse use_of(const Page *p, Lane lane) /* predicted; otherwise that of 
     return predicted ? *predicted : use;
 }
 
-static bool is_predicted(const Page *p) { return mgpu_view_is_step(p->view, false) && mgpu_view_use(p->view, p->number, LANE_COMP); }
+static bool is_predicted(const Page *p)
+{
+    return mgpu_view_is_step(p->view, false) && mgpu_view_use(p->view, p->number, LANE_COMP);
+}
 
 static void print_bar(FILE *f, double share)
 {
@@ -90,8 +95,9 @@ static void print_lanes(const Page *p)
     LaneUse comp = use_of(p, LANE_COMP);
     double transfers_us = use_of(p, LANE_COMM).busy_us + use_of(p, LANE_SYNC).busy_us;
     if (transfers_us > 0 && is_predicted(p))
-        fprintf(p->f, "  exposed communication: %s of %s (%.0f %% of the step)\n", mgpu_view_time(comp.idle_us[CAUSE_COMMUNICATION], a),
-                mgpu_view_time(transfers_us, (char[32]){0}), step > 0 ? 100 * comp.idle_us[CAUSE_COMMUNICATION] / step : 0);
+        fprintf(p->f, "  exposed communication: %s of %s (%.0f %% of the step)\n",
+                mgpu_view_time(comp.idle_us[CAUSE_COMMUNICATION], a), mgpu_view_time(transfers_us, (char[32]){0}),
+                step > 0 ? 100 * comp.idle_us[CAUSE_COMMUNICATION] / step : 0);
 }
 
 static int by_share(const void *a, const void *b)
@@ -112,7 +118,8 @@ static void print_links(const Page *p)
     int lines = 0, i = 0;
     for (int same; i < v->step->link_count && lines < MOST_LINKS; i += same, lines++) {
         char a[32];
-        for (same = 1; i + same < v->step->link_count && links[i + same].bytes == links[i].bytes && links[i + same].share == links[i].share;)
+        for (same = 1; i + same < v->step->link_count && links[i + same].bytes == links[i].bytes &&
+                       links[i + same].share == links[i].share;)
             same++;
         fprintf(p->f, "  %-26s %13s   %4.1f %%", links[i].name, mgpu_view_bytes(links[i].bytes, a), 100 * links[i].share);
         fprintf(p->f, same > 1 ? "   %d like it\n" : "\n", same - 1);
@@ -136,13 +143,15 @@ static void print_longest(const Page *p)
     for (int i = 0; i < d->op_count; i++)
         ops[i] = &d->ops[i];
     qsort(ops, (size_t)d->op_count, sizeof(ScheduledOp *), mgpu_view_by_time);
-    double step =
-        p->view->step->machine && p->view->step->step_us > 0 && mgpu_view_is_step(p->view, false) ? p->view->step->step_us : p->view->end_us;
+    double step = p->view->step->machine && p->view->step->step_us > 0 && mgpu_view_is_step(p->view, false)
+                      ? p->view->step->step_us
+                      : p->view->end_us;
     fprintf(p->f, "\nlongest operations   of the step   lane  line\n");
     for (int i = 0; i < d->op_count && i < LONGEST; i++) {
         char a[32], name[512];
-        fprintf(p->f, "  %12s        %5.1f %%      %-5s %4d  %s\n", mgpu_view_time(ops[i]->time_us, a), step > 0 ? 100 * ops[i]->time_us / step : 0,
-                LANE_NAME[ops[i]->lane], ops[i]->line, mgpu_view_cut(ops[i]->id, p->width - 48, name, sizeof name));
+        fprintf(p->f, "  %12s        %5.1f %%      %-5s %4d  %s\n", mgpu_view_time(ops[i]->time_us, a),
+                step > 0 ? 100 * ops[i]->time_us / step : 0, LANE_NAME[ops[i]->lane], ops[i]->line,
+                mgpu_view_cut(ops[i]->id, p->width - 48, name, sizeof name));
     }
     if (d->op_count > LONGEST)
         fprintf(p->f, "  %d more operations\n", d->op_count - LONGEST);
@@ -171,14 +180,16 @@ static void print_bucket(const Page *p, const CollectiveRecord *c)
     char a[32], b[32], e[32], name[512];
     if (!op)
         return;
-    fprintf(p->f, "  %10s  %9s + %-9s  %-5s %s", mgpu_view_bytes((double)mgpu_view_collective_bytes(c), a), mgpu_view_time(op->begin_us, b), mgpu_view_time(op->time_us, e), mgpu_implementation_name(c->implementation),
+    fprintf(p->f, "  %10s  %9s + %-9s  %-5s %s", mgpu_view_bytes((double)mgpu_view_collective_bytes(c), a),
+            mgpu_view_time(op->begin_us, b), mgpu_view_time(op->time_us, e), mgpu_implementation_name(c->implementation),
             mgpu_view_cut(c->name, p->width - 55, name, sizeof name));
     if (c->of_count > 1)
         fprintf(p->f, " + %d more", c->of_count - 1);
     fputc('\n', p->f);
     for (int i = 0; i < op->wait_count; i++)
         if (op->waits[i].op >= 0 && op->waits[i].back == 0)
-            fprintf(p->f, "              after %s\n", mgpu_view_cut(p->device->ops[op->waits[i].op].id, p->width - 20, name, sizeof name));
+            fprintf(p->f, "              after %s\n",
+                    mgpu_view_cut(p->device->ops[op->waits[i].op].id, p->width - 20, name, sizeof name));
     if (c->why && *c->why)
         fprintf(p->f, "              %s\n", mgpu_view_cut(c->why, p->width - 14, name, sizeof name));
 }
@@ -198,7 +209,8 @@ static void print_buckets(const Page *p)
     bool most = v->phase->collective_count > MOST_BUCKETS;
     if (most)
         qsort(list, (size_t)v->phase->collective_count, sizeof(CollectiveRecord *), by_size);
-    fprintf(p->f, "\n%d transfer%s, %s%s\n", v->phase->collective_count, v->phase->collective_count == 1 ? "" : "s", mgpu_view_bytes(bytes, a), most ? ", the largest first" : "");
+    fprintf(p->f, "\n%d transfer%s, %s%s\n", v->phase->collective_count, v->phase->collective_count == 1 ? "" : "s",
+            mgpu_view_bytes(bytes, a), most ? ", the largest first" : "");
     fprintf(p->f, "       bytes  begins + takes         via   what it sums\n");
     for (int i = 0; i < v->phase->collective_count && i < (most ? MOST_BUCKETS / 2 : MOST_BUCKETS); i++)
         print_bucket(p, list[i]);
@@ -221,11 +233,16 @@ static void print_input(const Page *p)
         for (int k = 0; k < op->write_count; k++)
             if (d->buffers[op->writes[k].buffer].kind != BUFFER_STEP)
                 bytes += (double)mgpu_view_buffer_bytes(&d->buffers[op->writes[k].buffer]) / 2; /* the buffer has two slots */
-        fprintf(p->f, "%s%s %s in %s", read ? "\ninput: " : "", read ? "reads" : bytes > 0 ? ", uploads" : "\ninput: uploads", mgpu_view_bytes(bytes, a), mgpu_view_time(op->time_us, (char[32]){0}));
+        fprintf(p->f, "%s%s %s in %s", read ? "\ninput: " : "",
+                read        ? "reads"
+                : bytes > 0 ? ", uploads"
+                            : "\ninput: uploads",
+                mgpu_view_bytes(bytes, a), mgpu_view_time(op->time_us, (char[32]){0}));
     }
     LaneUse comp = use_of(p, LANE_COMP);
     if (is_predicted(p))
-        fprintf(p->f, "\n  computing waits %s for input, %s for uploads", mgpu_view_time(comp.idle_us[CAUSE_INPUT], a), mgpu_view_time(comp.idle_us[CAUSE_UPLOAD], (char[32]){0}));
+        fprintf(p->f, "\n  computing waits %s for input, %s for uploads", mgpu_view_time(comp.idle_us[CAUSE_INPUT], a),
+                mgpu_view_time(comp.idle_us[CAUSE_UPLOAD], (char[32]){0}));
     fputc('\n', p->f);
 }
 

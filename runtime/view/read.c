@@ -9,7 +9,8 @@ static const char *const USUAL[2][2] = {{"train.full", "train.partial"}, {"predi
 
 bool mgpu_view_is_step(const View *v, bool partial)
 {
-    return strcmp(v->phase->name, USUAL[v->schedule->predicts][0]) == 0 || (partial && strcmp(v->phase->name, USUAL[v->schedule->predicts][1]) == 0);
+    return strcmp(v->phase->name, USUAL[v->schedule->predicts][0]) == 0 ||
+           (partial && strcmp(v->phase->name, USUAL[v->schedule->predicts][1]) == 0);
 }
 
 static const PhaseSchedule *choose_phase(const Schedule *s, const char *phase)
@@ -24,7 +25,8 @@ static const PhaseSchedule *choose_phase(const Schedule *s, const char *phase)
     for (int k = 0; k < count; k++)
         names[k] = s->phases[k].name;
     if (phase)
-        mgpu_fail(MGPU_BAD_USAGE, "--phase %s: the schedule has no such phase%s", phase, mgpu_did_you_mean(phase, names, count, near));
+        mgpu_fail(MGPU_BAD_USAGE, "--phase %s: the schedule has no such phase%s", phase,
+                  mgpu_did_you_mean(phase, names, count, near));
     if (!count)
         mgpu_fail(MGPU_BAD_INPUT, "the schedule has no phase");
     return s->phases;
@@ -70,7 +72,13 @@ static _Noreturn void say_wrong(const mgpu_reader *r, const char *message)
 View *mgpu_view_read(const ViewSource *from, const char *phase)
 {
     View *v = mgpu_allocate(1, sizeof *v);
-    mgpu_reader r = {.at = from->text, .line_start = from->text, .line = 1, .plain = true, .wrong = say_wrong, .allocate = mgpu_take_memory, .memory = &v->memory};
+    mgpu_reader r = {.at = from->text,
+                     .line_start = from->text,
+                     .line = 1,
+                     .plain = true,
+                     .wrong = say_wrong,
+                     .allocate = mgpu_take_memory,
+                     .memory = &v->memory};
     v->schedule = from->text ? mgpu_schedule_read(&r) : mgpu_schedule_unpack(&r, from->image);
     v->step = &v->schedule->step;
     v->phase = choose_phase(v->schedule, phase);
@@ -122,17 +130,22 @@ int64_t mgpu_view_buffer_bytes(const Buffer *b) { return b->bytes * b->slots; }
 double mgpu_view_op_bytes(const ScheduledOp *op)
 {
     double bytes = op->bytes;
-    int all = op->read_count + op->write_count, first = op->write_count ? op->read_count : 0; /* report and fetch write nothing */
+    /* report and fetch write nothing */
+    int all = op->read_count + op->write_count, first = op->write_count ? op->read_count : 0;
     for (int i = first; op->verb != VERB_CALL && i < all; i++)
         bytes += (double)(mgpu_access_of(op, i)->end - mgpu_access_of(op, i)->begin);
     return bytes;
 }
 
-double mgpu_view_memory(const View *v, int device) { return (double)v->devices[device].arena_bytes + (double)v->schedule->outside_arena_bytes; }
+double mgpu_view_memory(const View *v, int device)
+{
+    return (double)v->devices[device].arena_bytes + (double)v->schedule->outside_arena_bytes;
+}
 
 bool mgpu_view_stays(const Buffer *b)
 {
-    return b->kind == BUFFER_VARIABLE || b->kind == BUFFER_INPUT || b->kind == BUFFER_STEP || b->kind == BUFFER_REPORT || b->kind == BUFFER_OUTPUT;
+    return b->kind == BUFFER_VARIABLE || b->kind == BUFFER_INPUT || b->kind == BUFFER_STEP || b->kind == BUFFER_REPORT ||
+           b->kind == BUFFER_OUTPUT;
 }
 
 const char *mgpu_view_reason(const ViewDevice *d, const ScheduledOp *op, const Wait *w, char text[MGPU_VIEW_REASON])

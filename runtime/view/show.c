@@ -59,7 +59,8 @@ void mgpu_view_print(const ViewSource *from, const ViewRequest *asked, FILE *f)
     r.colour = r.colour || shows_colours(f);
     View *v = mgpu_view_read(from, r.phase);
     if (r.device >= v->schedule->devices)
-        mgpu_fail(MGPU_BAD_USAGE, "--device %d: the schedule has %d device%s, numbered from 0", r.device, v->schedule->devices, v->schedule->devices == 1 ? "" : "s");
+        mgpu_fail(MGPU_BAD_USAGE, "--device %d: the schedule has %d device%s, numbered from 0", r.device, v->schedule->devices,
+                  v->schedule->devices == 1 ? "" : "s");
     if (r.op)
         mgpu_view_op(v, &r, f);
     if (r.layer)

@@ -8,8 +8,11 @@
 #include <string.h>
 
 enum { MOST_DEVICES = 16 };
-static const struct Kind { char letter; const char *word, *colour; } KINDS[] = {
-    {'f', "forward", "\033[32m"}, {'b', "backward", "\033[34m"}, {'u', "update", "\033[33m"}, {'r', "transfer", "\033[35m"},
+static const struct Kind {
+    char letter;
+    const char *word, *colour;
+} KINDS[] = {
+    {'f', "forward", "\033[32m"}, {'b', "backward", "\033[34m"}, {'u', "update", "\033[33m"},      {'r', "transfer", "\033[35m"},
     {'i', "input", "\033[36m"},   {'o', "output", "\033[36m"},   {'c', "other calls", "\033[37m"},
 };
 
@@ -18,13 +21,16 @@ static int kind_of(const ScheduledOp *op)
     for (int k = 0; k < 3; k++)
         if (strncmp(op->role, KINDS[k].word, strlen(KINDS[k].word)) == 0)
             return k;
-    return mgpu_lane_transfers((int)op->lane)                               ? 3
+    return mgpu_lane_transfers((int)op->lane)                 ? 3
            : op->verb == VERB_READ || op->verb == VERB_UPLOAD ? 4
-           : op->lane == LANE_HOST                                          ? 5
-                                                                            : 6;
+           : op->lane == LANE_HOST                            ? 5
+                                                              : 6;
 }
 
-typedef struct TimelineRow { double (*share)[MGPU_COUNT(KINDS)]; bool used; } TimelineRow; /* fraction of each column by kind */
+typedef struct TimelineRow {
+    double (*share)[MGPU_COUNT(KINDS)];
+    bool used;
+} TimelineRow; /* fraction of each column by kind */
 
 static void add(TimelineRow *row, const ScheduledOp *op, double column_us, int columns)
 {
@@ -117,7 +123,8 @@ void mgpu_view_timeline(const View *v, const ViewRequest *r, FILE *f)
     double column_us = v->end_us / columns;
     char a[32], b[32];
     bool kinds[MGPU_COUNT(KINDS)] = {false};
-    fprintf(f, "%s: %s, one step by itself, %s; a column is %s", v->schedule->model, v->phase->name, mgpu_view_time(v->end_us, a), mgpu_view_time(column_us, b));
+    fprintf(f, "%s: %s, one step by itself, %s; a column is %s", v->schedule->model, v->phase->name, mgpu_view_time(v->end_us, a),
+            mgpu_view_time(column_us, b));
     if (v->schedule->nodes > 1)
         fprintf(f, "; node 0 has d0 to d%d", v->schedule->devices / v->schedule->nodes - 1);
     fputc('\n', f);

@@ -7,7 +7,13 @@
 const char *mgpu_view_time(double us, char text[32])
 {
     double size = us < 0 ? -us : us;
-    snprintf(text, 32, size < 1000 ? "%.1f us" : size < 1e6 ? "%.2f ms" : "%.2f s", size < 1000 ? us : size < 1e6 ? us / 1e3 : us / 1e6);
+    snprintf(text, 32,
+             size < 1000  ? "%.1f us"
+             : size < 1e6 ? "%.2f ms"
+                          : "%.2f s",
+             size < 1000  ? us
+             : size < 1e6 ? us / 1e3
+                          : us / 1e6);
     return text;
 }
 

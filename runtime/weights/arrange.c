@@ -207,15 +207,9 @@ static SavedTensor *transposed_heads(TensorFile *file, SavedTensor *t, int64_t h
 }
 
 /* llama.cpp stores the rows of each head in pairs (i, i + d / 2), as its rotation reads them: [h, d / 2, 2] -> [h, 2, d / 2]. */
-SavedTensor *mgpu_unpaired(TensorFile *file, SavedTensor *t, int64_t heads)
-{
-    return transposed_heads(file, t, heads, 2);
-}
+SavedTensor *mgpu_unpaired(TensorFile *file, SavedTensor *t, int64_t heads) { return transposed_heads(file, t, heads, 2); }
 
-SavedTensor *mgpu_paired(TensorFile *file, SavedTensor *t, int64_t heads)
-{
-    return transposed_heads(file, t, heads, 0);
-}
+SavedTensor *mgpu_paired(TensorFile *file, SavedTensor *t, int64_t heads) { return transposed_heads(file, t, heads, 0); }
 
 /* Keras stores the gates of a GRU as z, r, h, and the two biases of one as rows. `hh`, [3u, u], tells the u; of a simple recurrent
  * layer it is [u, u], and nothing changes. */

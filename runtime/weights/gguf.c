@@ -40,10 +40,7 @@ static void unpack_q4_1(const uint8_t *b, float *to)
 }
 
 /* Returns bit 4 of element i. These bits of all 32 elements precede their low bits. */
-static int fifth(const uint8_t *bits, int i)
-{
-    return (bits[i / 8] >> i % 8 & 1) << 4;
-}
+static int fifth(const uint8_t *bits, int i) { return (bits[i / 8] >> i % 8 & 1) << 4; }
 
 static void unpack_q5_0(const uint8_t *b, float *to)
 {
@@ -99,14 +96,8 @@ static void unpack_k(const uint8_t *b, const uint8_t *fifths, const uint8_t *qua
     }
 }
 
-static void unpack_q4_k(const uint8_t *b, float *to)
-{
-    unpack_k(b, NULL, b + 16, to);
-}
-static void unpack_q5_k(const uint8_t *b, float *to)
-{
-    unpack_k(b, b + 16, b + 48, to);
-}
+static void unpack_q4_k(const uint8_t *b, float *to) { unpack_k(b, NULL, b + 16, to); }
+static void unpack_q5_k(const uint8_t *b, float *to) { unpack_k(b, b + 16, b + 48, to); }
 
 static void unpack_q6_k(const uint8_t *b, float *to)
 {
@@ -216,7 +207,8 @@ static void add_fact(TensorFile *file, Text key, char *value)
 {
     if ((file->fact_count & (file->fact_count - 1)) == 0)
         file->facts = mgpu_resize(file->facts, (size_t)(file->fact_count ? 2 * file->fact_count : 1) * sizeof *file->facts);
-    file->facts[file->fact_count++] = (FileFact){mgpu_file_copy_text(file, key.begin, key.length), mgpu_adopt_memory(file, value)};
+    file->facts[file->fact_count++] =
+        (FileFact){mgpu_file_copy_text(file, key.begin, key.length), mgpu_adopt_memory(file, value)};
 }
 
 static uint64_t read_metadata(TensorFile *file, GgufReader *r, uint64_t count)

@@ -316,7 +316,8 @@ static char *set_name(const Child *c, Id set, const char *prefix, const char *pa
         return variable ? mgpu_format("%s.%s", prefix, variable) : mgpu_format("%s.%s.%s", prefix, link, part);
     if (!c->paths && length > 2 && strcmp(part + length - 2, ":0") == 0) /* a suffix of TensorFlow's variables */
         length -= 2;
-    if (!c->paths && kind != LAYER && count == 1 && strncasecmp(part, "variable", 8) == 0 && strspn(part + 8, "_0123456789") == length - 8)
+    if (!c->paths && kind != LAYER && count == 1 && strncasecmp(part, "variable", 8) == 0 &&
+        strspn(part + 8, "_0123456789") == length - 8)
         return mgpu_format("%s.variable", prefix); /* without a name, and numbered in the whole model */
     return mgpu_format("%s%s%.*s", prefix, *prefix ? "." : "", (int)length, part);
 }
@@ -345,10 +346,7 @@ static void walk(Child *c, Id group, const char *prefix, const char *link, Group
     }
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 /* Finds the data sets and their names; if two have the same name, uses paths. */
 static void find_sets(Child *c, Id root)

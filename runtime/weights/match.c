@@ -57,10 +57,7 @@ static int common_prefix(const TensorFile *file)
     return length;
 }
 
-static const char *common(const Lookup *w)
-{
-    return w->prefix ? w->file->tensors[0].tensor.name : "";
-}
+static const char *common(const Lookup *w) { return w->prefix ? w->file->tensors[0].tensor.name : ""; }
 
 /* Finds the tensor of this name, or of this name after one of the set's prefixes. */
 static FoundTensor find_named(const Lookup *w, const char *name)
@@ -190,32 +187,15 @@ static FoundTensor make(const Lookup *w, const TensorSource *s, const Capture *c
         of[count++] = f.tensor;
     }
     switch (all ? s->kind : SOURCE_NAME) {
-    case SOURCE_TRANSPOSE:
-        made = mgpu_transposed(w->file, of[0], s->order, s->count);
-        break;
-    case SOURCE_CONCAT:
-        made = mgpu_joined(w->file, of, count);
-        break;
-    case SOURCE_RESHAPE:
-        made = mgpu_reshaped(w->file, of[0], wanted);
-        break;
-    case SOURCE_UNPAIR:
-        made = mgpu_unpaired(w->file, of[0], number_of(w, s));
-        break;
-    case SOURCE_CHW:
-        made = mgpu_channels_last(w->file, of[0], number_of(w, s));
-        break;
-    case SOURCE_SUM:
-        made = mgpu_summed(w->file, of, count);
-        break;
-    case SOURCE_GRU:
-        made = mgpu_gru_gates(w->file, of[0], of[1]);
-        break;
-    case SOURCE_SPLIT:
-        made = of[0];
-        break;
-    case SOURCE_NAME:
-        break;
+    case SOURCE_TRANSPOSE: made = mgpu_transposed(w->file, of[0], s->order, s->count); break;
+    case SOURCE_CONCAT: made = mgpu_joined(w->file, of, count); break;
+    case SOURCE_RESHAPE: made = mgpu_reshaped(w->file, of[0], wanted); break;
+    case SOURCE_UNPAIR: made = mgpu_unpaired(w->file, of[0], number_of(w, s)); break;
+    case SOURCE_CHW: made = mgpu_channels_last(w->file, of[0], number_of(w, s)); break;
+    case SOURCE_SUM: made = mgpu_summed(w->file, of, count); break;
+    case SOURCE_GRU: made = mgpu_gru_gates(w->file, of[0], of[1]); break;
+    case SOURCE_SPLIT: made = of[0]; break;
+    case SOURCE_NAME: break;
     }
     if (count == 1 && made && made == of[0]) /* nothing to do, such as transposing a bias */
         return (FoundTensor){made, inner, NULL};
@@ -235,7 +215,7 @@ static const mgpu_tensor *variable_named(const mgpu_program *program, const char
 /* Takes one target of `split`: the model's tensors get their rows in order. `before` is the length of the prefix of the model's
  * names that the rule's names do not have. */
 static FoundTensor split(const Lookup *w, const TensorRule *r, int target, const Capture *captured, const char *whole, int before,
-                   const mgpu_tensor *wanted)
+                         const mgpu_tensor *wanted)
 {
     FoundTensor f = make(w, r->source, captured, wanted);
     if (!f.tensor)
@@ -273,7 +253,7 @@ static bool by_rules(const Lookup *w, const char *whole, const char *name, const
             if (!mgpu_fits_pattern(r->target[i], name, captured))
                 continue;
             FoundTensor f = r->count > 1 ? split(w, r, i, captured, whole, (int)(name - whole), wanted)
-                                   : make(w, r->source, captured, wanted);
+                                         : make(w, r->source, captured, wanted);
             bool fits = f.tensor && mgpu_same_shape(&f.tensor->tensor, wanted);
             bool better = fits || (!first->tensor && (f.tensor || (f.why && !first->why) || !first->text));
             free(better ? first->text : f.text);

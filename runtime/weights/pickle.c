@@ -105,15 +105,9 @@ static void append(PickleMachine *m, Pickled *list, Pickled *item)
 }
 
 /* ---- the stack */
-static void push(PickleMachine *m, Pickled *v)
-{
-    MGPU_PUSH(m->stack, m->height, v);
-}
+static void push(PickleMachine *m, Pickled *v) { MGPU_PUSH(m->stack, m->height, v); }
 
-static int64_t floor_of(const PickleMachine *m)
-{
-    return m->mark_count ? m->marks[m->mark_count - 1] : 0;
-}
+static int64_t floor_of(const PickleMachine *m) { return m->mark_count ? m->marks[m->mark_count - 1] : 0; }
 
 static Pickled *top(PickleMachine *m)
 {
@@ -129,10 +123,7 @@ static Pickled *pop(PickleMachine *m)
     return v;
 }
 
-static void push_mark(PickleMachine *m)
-{
-    MGPU_PUSH(m->marks, m->mark_count, m->height);
-}
+static void push_mark(PickleMachine *m) { MGPU_PUSH(m->marks, m->mark_count, m->height); }
 
 static int64_t pop_mark(PickleMachine *m)
 {
@@ -294,66 +285,41 @@ static Pickled *persistent(PickleMachine *m, const Pickled *id)
 static Pickled *constant(PickleMachine *m, uint8_t code)
 {
     switch (code) {
-    case 'N':
-        return mgpu_new_pickled(m->pickle, PICKLED_NONE);
-    case 0x88:
-        return whole_value(m, PICKLED_BOOL, 1);
-    case 0x89:
-        return whole_value(m, PICKLED_BOOL, 0);
+    case 'N': return mgpu_new_pickled(m->pickle, PICKLED_NONE);
+    case 0x88: return whole_value(m, PICKLED_BOOL, 1);
+    case 0x89: return whole_value(m, PICKLED_BOOL, 0);
     case 'I':
-    case 'L':
-        return digits_value(m);
-    case 'J':
-        return whole_value(m, PICKLED_WHOLE, (int32_t)number(m, 4));
-    case 'K':
-        return whole_value(m, PICKLED_WHOLE, (int64_t)number(m, 1));
-    case 'M':
-        return whole_value(m, PICKLED_WHOLE, (int64_t)number(m, 2));
-    case 0x8a:
-        return long_value(m, 1);
-    case 0x8b:
-        return long_value(m, 4);
-    case 'G':
-        return real_value(m);
+    case 'L': return digits_value(m);
+    case 'J': return whole_value(m, PICKLED_WHOLE, (int32_t)number(m, 4));
+    case 'K': return whole_value(m, PICKLED_WHOLE, (int64_t)number(m, 1));
+    case 'M': return whole_value(m, PICKLED_WHOLE, (int64_t)number(m, 2));
+    case 0x8a: return long_value(m, 1);
+    case 0x8b: return long_value(m, 4);
+    case 'G': return real_value(m);
     case 'F': {
         Pickled *v = line_of(m, PICKLED_REAL);
         v->real = strtod(v->text, NULL);
         return v;
     }
     case 'S':
-    case 'V':
-        return line_of(m, PICKLED_TEXT);
-    case 'X':
-        return sized(m, PICKLED_TEXT, 4);
-    case 0x8c:
-        return sized(m, PICKLED_TEXT, 1);
-    case 0x8d:
-        return sized(m, PICKLED_TEXT, 8);
-    case 'T':
-        return sized(m, PICKLED_TEXT, 4);
-    case 'U':
-        return sized(m, PICKLED_TEXT, 1);
-    case 'B':
-        return sized(m, PICKLED_BYTES, 4);
-    case 'C':
-        return sized(m, PICKLED_BYTES, 1);
+    case 'V': return line_of(m, PICKLED_TEXT);
+    case 'X': return sized(m, PICKLED_TEXT, 4);
+    case 0x8c: return sized(m, PICKLED_TEXT, 1);
+    case 0x8d: return sized(m, PICKLED_TEXT, 8);
+    case 'T': return sized(m, PICKLED_TEXT, 4);
+    case 'U': return sized(m, PICKLED_TEXT, 1);
+    case 'B': return sized(m, PICKLED_BYTES, 4);
+    case 'C': return sized(m, PICKLED_BYTES, 1);
     case 0x8e:
-    case 0x96:
-        return sized(m, PICKLED_BYTES, 8);
+    case 0x96: return sized(m, PICKLED_BYTES, 8);
     case ']':
     case ')':
-    case 0x8f:
-        return mgpu_new_pickled(m->pickle, PICKLED_LIST);
-    case '}':
-        return mgpu_new_pickled(m->pickle, PICKLED_DICT);
-    case 'h':
-        return get(m, number(m, 1));
-    case 'j':
-        return get(m, number(m, 4));
-    case 'g':
-        return get(m, line_number(m));
-    default:
-        return NULL;
+    case 0x8f: return mgpu_new_pickled(m->pickle, PICKLED_LIST);
+    case '}': return mgpu_new_pickled(m->pickle, PICKLED_DICT);
+    case 'h': return get(m, number(m, 1));
+    case 'j': return get(m, number(m, 4));
+    case 'g': return get(m, line_number(m));
+    default: return NULL;
     }
 }
 
@@ -395,92 +361,41 @@ static bool step(PickleMachine *m)
         return true;
     }
     switch (code) {
-    case 0x80:
-        take(m, 1);
-        break; /* PROTO */
-    case 0x95:
-        take(m, 8);
-        break; /* FRAME */
-    case '.':
-        return false;
-    case '(':
-        push_mark(m);
-        break;
-    case '0':
-        pop(m);
-        break;
+    case 0x80: take(m, 1); break; /* PROTO */
+    case 0x95: take(m, 8); break; /* FRAME */
+    case '.': return false;
+    case '(': push_mark(m); break;
+    case '0': pop(m); break;
     case '1': {
         int64_t begin = pop_mark(m);
         m->height = begin < m->height ? begin : m->height;
         break;
     }
-    case '2':
-        push(m, top(m));
-        break;
+    case '2': push(m, top(m)); break;
     case 't':
     case 'l':
-    case 0x91:
-        push(m, list_of(m, PICKLED_LIST, pop_mark(m)));
-        break;
-    case 'd':
-        push(m, list_of(m, PICKLED_DICT, pop_mark(m)));
-        break;
-    case 0x85:
-        push(m, list_of(m, PICKLED_LIST, m->height - 1));
-        break; /* TUPLE1, 2, 3 */
-    case 0x86:
-        push(m, list_of(m, PICKLED_LIST, m->height - 2));
-        break;
-    case 0x87:
-        push(m, list_of(m, PICKLED_LIST, m->height - 3));
-        break;
-    case 'a':
-        add_items(m, PICKLED_LIST, m->height - 1);
-        break;
+    case 0x91: push(m, list_of(m, PICKLED_LIST, pop_mark(m))); break;
+    case 'd': push(m, list_of(m, PICKLED_DICT, pop_mark(m))); break;
+    case 0x85: push(m, list_of(m, PICKLED_LIST, m->height - 1)); break; /* TUPLE1, 2, 3 */
+    case 0x86: push(m, list_of(m, PICKLED_LIST, m->height - 2)); break;
+    case 0x87: push(m, list_of(m, PICKLED_LIST, m->height - 3)); break;
+    case 'a': add_items(m, PICKLED_LIST, m->height - 1); break;
     case 'e':
-    case 0x90:
-        add_items(m, PICKLED_LIST, pop_mark(m));
-        break; /* APPENDS, ADDITEMS */
-    case 's':
-        add_items(m, PICKLED_DICT, m->height - 2);
-        break;
-    case 'u':
-        add_items(m, PICKLED_DICT, pop_mark(m));
-        break;
-    case 'q':
-        put(m, number(m, 1));
-        break;
-    case 'r':
-        put(m, number(m, 4));
-        break;
-    case 'p':
-        put(m, line_number(m));
-        break;
-    case 0x94:
-        put(m, (uint64_t)m->memo_next);
-        break;
-    case 'c':
-        global(m);
-        break;
-    case 0x93:
-        stack_global(m);
-        break;
+    case 0x90: add_items(m, PICKLED_LIST, pop_mark(m)); break; /* APPENDS, ADDITEMS */
+    case 's': add_items(m, PICKLED_DICT, m->height - 2); break;
+    case 'u': add_items(m, PICKLED_DICT, pop_mark(m)); break;
+    case 'q': put(m, number(m, 1)); break;
+    case 'r': put(m, number(m, 4)); break;
+    case 'p': put(m, line_number(m)); break;
+    case 0x94: put(m, (uint64_t)m->memo_next); break;
+    case 'c': global(m); break;
+    case 0x93: stack_global(m); break;
     case 'R':
-    case 0x81:
-        reduce(m, false);
-        break; /* REDUCE, NEWOBJ */
-    case 0x92:
-        reduce(m, true);
-        break; /* NEWOBJ_EX */
-    case 'b':
-        build(m);
-        break;
-    case 'Q':
-        push(m, persistent(m, pop(m)));
-        break;
-    case 'P':
-        push(m, persistent(m, line_of(m, PICKLED_TEXT)));
-        break;
+    case 0x81: reduce(m, false); break; /* REDUCE, NEWOBJ */
+    case 0x92: reduce(m, true); break;  /* NEWOBJ_EX */
+    case 'b': build(m); break;
+    case 'Q': push(m, persistent(m, pop(m))); break;
+    case 'P': push(m, persistent(m, line_of(m, PICKLED_TEXT))); break;
     default:
         mgpu_fail(MGPU_BAD_INPUT,
                   "%s: its pickle has the instruction 0x%02x, which no file of torch.save has; the file is damaged",

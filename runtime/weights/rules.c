@@ -22,10 +22,7 @@ static _Noreturn void wrong(const Parser *p, const char *what)
     mgpu_fail(MGPU_BAD_INPUT, "%s:%d: %s", p->where, p->line, what);
 }
 
-static void *adopt(Parser *p, size_t bytes)
-{
-    return mgpu_adopt_memory(p->file, mgpu_allocate(1, bytes));
-}
+static void *adopt(Parser *p, size_t bytes) { return mgpu_adopt_memory(p->file, mgpu_allocate(1, bytes)); }
 
 static bool take(Parser *p, char c)
 {
@@ -59,9 +56,14 @@ static const struct Function {
     const char *name;
     SourceKind kind;
     int most; /* maximal number of operands */
-} FUNCTIONS[] = {{"transpose", SOURCE_TRANSPOSE, 1}, {"concat", SOURCE_CONCAT, 8}, {"reshape", SOURCE_RESHAPE, 1},
-                 {"unpair", SOURCE_UNPAIR, 1},       {"chw", SOURCE_CHW, 1},       {"sum", SOURCE_SUM, 8},
-                 {"gru", SOURCE_GRU, 2},             {"split", SOURCE_SPLIT, 1}};
+} FUNCTIONS[] = {{"transpose", SOURCE_TRANSPOSE, 1},
+                 {"concat", SOURCE_CONCAT, 8},
+                 {"reshape", SOURCE_RESHAPE, 1},
+                 {"unpair", SOURCE_UNPAIR, 1},
+                 {"chw", SOURCE_CHW, 1},
+                 {"sum", SOURCE_SUM, 8},
+                 {"gru", SOURCE_GRU, 2},
+                 {"split", SOURCE_SPLIT, 1}};
 
 static const char EXPECTED[] =
     "a name of the file is expected, or transpose(..), concat(.., ..), sum(.., ..), split(..), reshape(..), chw(.., CHANNELS), "
@@ -243,10 +245,7 @@ static void read_remark(Parser *p)
     p->at += strlen(p->at);
 }
 
-static void read_prefix(Parser *p)
-{
-    add_prefix(p, name(p, "a prefix is expected: prefix transformer."));
-}
+static void read_prefix(Parser *p) { add_prefix(p, name(p, "a prefix is expected: prefix transformer.")); }
 
 static void read_line(Parser *p, const char *line)
 {

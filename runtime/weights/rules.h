@@ -20,9 +20,8 @@
 #include "runtime/weights/weights.h"
 
 /* ---- arrange.c: tensors made of tensors of the file, which must outlive them. They are NULL if the shape does not permit it. */
-SavedTensor *mgpu_transposed(TensorFile *, SavedTensor *, const int *order,
-                             int count); /* count 0: swaps the last two axes */
-SavedTensor *mgpu_paired(TensorFile *, SavedTensor *, int64_t heads); /* the inverse of mgpu_unpaired */
+SavedTensor *mgpu_transposed(TensorFile *, SavedTensor *, const int *order, int count); /* count 0: swaps the last two axes */
+SavedTensor *mgpu_paired(TensorFile *, SavedTensor *, int64_t heads);                   /* the inverse of mgpu_unpaired */
 SavedTensor *mgpu_rows_of(TensorFile *, SavedTensor *, int64_t begin, int64_t end);
 SavedTensor *mgpu_joined(TensorFile *, SavedTensor *const *, int count);        /* concatenated along the first axis */
 SavedTensor *mgpu_reshaped(TensorFile *, SavedTensor *, const mgpu_tensor *as); /* adds and drops axes of extent 1 */
@@ -30,9 +29,10 @@ SavedTensor *mgpu_unpaired(TensorFile *, SavedTensor *,
                            int64_t heads); /* rows in llama.cpp's pairs -> rows in two halves, as elsewhere */
 SavedTensor *mgpu_channels_last(TensorFile *, SavedTensor *,
                                 int64_t channels); /* columns in order channels, height, width -> height, width, channels */
-SavedTensor *mgpu_gru_gates(TensorFile *, SavedTensor *, const SavedTensor *hh); /* rows of Keras' gates -> in PyTorch's order */
+/* rows of Keras' gates -> in PyTorch's order */
+SavedTensor *mgpu_gru_gates(TensorFile *, SavedTensor *, const SavedTensor *hh);
 SavedTensor *mgpu_summed(TensorFile *, SavedTensor *const *, int count); /* in f64 */
-void mgpu_mark_used(const TensorFile *, const SavedTensor *); /* also the tensors that it is made of */
+void mgpu_mark_used(const TensorFile *, const SavedTensor *);            /* also the tensors that it is made of */
 
 /* ---- rules.c: the parser */
 typedef enum SourceKind {
@@ -94,7 +94,7 @@ enum { MGPU_MOST_STARS = 8 };
 typedef struct Capture {
     const char *begin;
     int length;
-} Capture; /* the text that a * of a pattern matches */
+} Capture;                                                                        /* the text that a * of a pattern matches */
 bool mgpu_fits_pattern(const char *pattern, const char *name, Capture *captured); /* captured has MGPU_MOST_STARS elements */
 char *mgpu_filled(const char *pattern, const Capture *captured);                  /* substitutes the captures; the caller frees */
 bool mgpu_rules_are_for(const RuleSet *, const TensorFile *);

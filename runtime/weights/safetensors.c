@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const NAMES[] = {[MGPU_BOOL] = "BOOL", [MGPU_U8] = "U8", [MGPU_I8] = "I8", [MGPU_U16] = "U16", [MGPU_I16] = "I16",
-                                    [MGPU_U32] = "U32", [MGPU_I32] = "I32", [MGPU_I64] = "I64", [MGPU_F16] = "F16",
-                                    [MGPU_BF16] = "BF16", [MGPU_F32] = "F32", [MGPU_F64] = "F64"};
+static const char *const NAMES[] = {
+    [MGPU_BOOL] = "BOOL", [MGPU_U8] = "U8",   [MGPU_I8] = "I8",   [MGPU_U16] = "U16",   [MGPU_I16] = "I16", [MGPU_U32] = "U32",
+    [MGPU_I32] = "I32",   [MGPU_I64] = "I64", [MGPU_F16] = "F16", [MGPU_BF16] = "BF16", [MGPU_F32] = "F32", [MGPU_F64] = "F64"};
 
 /* ---- writing */
 static void write_header(FILE *f, const FileLayout *l, const SavedTensor *tensors, const FileMetadata *notes)
@@ -41,7 +41,9 @@ static void write_header(FILE *f, const FileLayout *l, const SavedTensor *tensor
 
 FileLayout mgpu_lay_out(const SavedTensor *tensors, int count, const FileMetadata *notes)
 {
-    FileLayout l = {.tensors = tensors, .order = mgpu_allocate((size_t)count, sizeof *l.order), .at = mgpu_allocate((size_t)count + 1, sizeof *l.at)};
+    FileLayout l = {.tensors = tensors,
+                    .order = mgpu_allocate((size_t)count, sizeof *l.order),
+                    .at = mgpu_allocate((size_t)count + 1, sizeof *l.at)};
     for (int64_t bytes = 8; bytes >= 1; bytes /= 2)
         for (int i = 0; i < count; i++)
             if (mgpu_dtype_bytes(tensors[i].tensor.dtype) == bytes)
@@ -73,7 +75,8 @@ void mgpu_close_layout(FileLayout *l)
 void mgpu_each_tensor(const FileLayout *l, mgpu_range bytes, EachTensor *each, void *context)
 {
     for (int k = 0; k < l->count; k++) {
-        int64_t from = l->header_bytes + l->at[k], end = l->header_bytes + l->at[k + 1], one = mgpu_dtype_bytes(l->tensors[l->order[k]].tensor.dtype);
+        int64_t from = l->header_bytes + l->at[k], end = l->header_bytes + l->at[k + 1],
+                one = mgpu_dtype_bytes(l->tensors[l->order[k]].tensor.dtype);
         from = bytes.begin > from ? bytes.begin - from : 0;
         end = (bytes.end < end ? bytes.end : end) - l->header_bytes - l->at[k];
         if (from < end)
@@ -82,7 +85,11 @@ void mgpu_each_tensor(const FileLayout *l, mgpu_range bytes, EachTensor *each, v
 }
 
 /* ---- reading */
-typedef struct TensorPlace { const char *name; const uint8_t *begin; int64_t bytes; } TensorPlace;
+typedef struct TensorPlace {
+    const char *name;
+    const uint8_t *begin;
+    int64_t bytes;
+} TensorPlace;
 
 static TensorPlace read_tensor(const TensorBytes *b, SavedTensor *saved, const Json *entry, int64_t data_begin)
 {
@@ -102,7 +109,8 @@ static TensorPlace read_tensor(const TensorBytes *b, SavedTensor *saved, const J
     int64_t bytes = mgpu_dtype_bytes(t->dtype);
     for (const Json *axis = shape->first; axis; axis = axis->next) {
         int64_t extent;
-        if (t->rank == MGPU_MAX_RANK || !mgpu_json_whole(axis, &extent) || extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes))
+        if (t->rank == MGPU_MAX_RANK || !mgpu_json_whole(axis, &extent) || extent < 0 ||
+            __builtin_mul_overflow(bytes, extent, &bytes))
             mgpu_broken_tensors(b->path, t->name, "its shape is none; the file is damaged");
         t->extent[t->rank++] = extent;
     }
@@ -118,7 +126,10 @@ static TensorPlace read_tensor(const TensorBytes *b, SavedTensor *saved, const J
     return (TensorPlace){t->name, saved->data, bytes};
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(((const TensorPlace *)a)->name, ((const TensorPlace *)b)->name); }
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(((const TensorPlace *)a)->name, ((const TensorPlace *)b)->name);
+}
 
 static int by_place(const void *a, const void *b)
 {

@@ -30,7 +30,10 @@ mgpu_range mgpu_part_of_file(const Snapshot *s, int64_t file, int rank)
     return mgpu_overlap((mgpu_range){part * rank, part * (rank + 1)}, (mgpu_range){0, file});
 }
 
-typedef struct Holding { Snapshot *snapshot; const TensorView *view; } Holding;
+typedef struct Holding {
+    Snapshot *snapshot;
+    const TensorView *view;
+} Holding;
 
 static void hold(void *context, int i, mgpu_range elements)
 {
@@ -51,7 +54,9 @@ static void hold_view(Snapshot *s, int which)
     for (int i = 0; i < f.view.count; i++) {
         const mgpu_variable *v = &s->program->variables[f.view.variable[i]];
         if (v->split || mgpu_is_partial(v))
-            s->held[f.view.variable[i]] = v->split ? mgpu_part_of_rank(s->processes, s->plan->devices, mgpu_elements(&v->tensor), mgpu_rank(s->processes)) : whole(v);
+            s->held[f.view.variable[i]] =
+                v->split ? mgpu_part_of_rank(s->processes, s->plan->devices, mgpu_elements(&v->tensor), mgpu_rank(s->processes))
+                         : whole(v);
     }
     mgpu_each_tensor(&f.layout, mgpu_part_of_file(s, f.layout.bytes, mgpu_rank(s->processes)), hold, &(Holding){s, &f.view});
     mgpu_close_view_file(&f);
@@ -152,7 +157,8 @@ static uint8_t *data_of(const Snapshot *s, int device, int variable, uint8_t **o
 {
     *own = NULL;
     if (s->copied)
-        return s->data + s->place[variable] + (copies_of(s, variable) > 1 ? device - local_devices(s).first : 0) * aligned_bytes(s, variable);
+        return s->data + s->place[variable] +
+               (copies_of(s, variable) > 1 ? device - local_devices(s).first : 0) * aligned_bytes(s, variable);
     *own = mgpu_allocate((size_t)bytes_of(s, variable) + 1, 1);
     read_engine(s, device, variable, s->held[variable], *own);
     return *own;
@@ -221,7 +227,8 @@ const char *mgpu_not_finite(const mgpu_program *program, const mgpu_plan *plan, 
     clear_held(&s);
     for (int i = 0; i < program->variable_count; i++) {
         const mgpu_variable *v = &program->variables[i];
-        s.held[i] = v->split ? mgpu_part_of_rank(processes, plan->devices, mgpu_elements(&v->tensor), mgpu_rank(processes)) : whole(v);
+        s.held[i] =
+            v->split ? mgpu_part_of_rank(processes, plan->devices, mgpu_elements(&v->tensor), mgpu_rank(processes)) : whole(v);
     }
     const char *bad = mgpu_snapshot_not_finite(&s);
     free(s.held);

@@ -40,10 +40,7 @@ static const struct Type {
              {"Int", MGPU_I32},    {"Short", MGPU_I16}, {"Char", MGPU_I8},  {"Byte", MGPU_U8},       {"Bool", MGPU_BOOL}};
 
 /* ---- storages */
-static int by_key(const void *a, const void *b)
-{
-    return strcmp(((const Storage *)a)->key, ((const Storage *)b)->key);
-}
+static int by_key(const void *a, const void *b) { return strcmp(((const Storage *)a)->key, ((const Storage *)b)->key); }
 
 static uint8_t type_of_storage(const Torch *t, const Pickled *name)
 {
@@ -227,10 +224,7 @@ static Pickled *call(Pickle *p, const char *name, const Pickled *arguments)
 }
 
 /* ---- tensors by name */
-static bool is_tensor(const Pickled *v)
-{
-    return v->kind == PICKLED_OWN && v->whole == TENSOR;
-}
+static bool is_tensor(const Pickled *v) { return v->kind == PICKLED_OWN && v->whole == TENSOR; }
 
 static void read_strided(const SavedTensor *t, mgpu_range elements, uint8_t *to)
 {
@@ -314,10 +308,7 @@ static void collect_weights(Torch *t, Pickled *object)
                             "it holds no tensors by name; torch.save(model.state_dict(), FILE) writes them");
 }
 
-static void no_action(void *storage)
-{
-    (void)storage; /* the pickle owns it */
-}
+static void no_action(void *storage) { (void)storage; /* the pickle owns it */ }
 
 static void close_torch(Torch *t, Pickle *p)
 {

@@ -76,7 +76,10 @@ static void mark_accumulators(const mgpu_program *program, const mgpu_phase *pha
  * one step late, and residuals of one-bit gradients. Those of micro-batches are reset in each step. */
 static bool *outliving(const mgpu_program *program, const mgpu_plan *plan)
 {
-    static const struct { uint8_t kind; bool outlives; } IN_TURN[] = {
+    static const struct {
+        uint8_t kind;
+        bool outlives;
+    } IN_TURN[] = {
         {MGPU_PHASE_TRAIN, true}, {MGPU_PHASE_ACCUMULATE, false}, {MGPU_PHASE_PROLOGUE, false}, {MGPU_PHASE_REPORT_TRAIN, true}};
     bool *found = mgpu_allocate((size_t)program->variable_count, sizeof *found);
     for (size_t i = 0; i < sizeof IN_TURN / sizeof *IN_TURN; i++)
@@ -121,7 +124,8 @@ ViewFile mgpu_view_file(const mgpu_program *program, const mgpu_plan *plan, int 
         f.tensors[i].tensor = program->variables[f.view.variable[i]].tensor;
         f.tensors[i].tensor.name = f.view.name[i];
     }
-    f.layout = mgpu_lay_out(f.tensors, f.view.count, &(FileMetadata){notes->step, which == MGPU_OPTIMIZER_VIEW ? NULL : notes->categories});
+    f.layout = mgpu_lay_out(f.tensors, f.view.count,
+                            &(FileMetadata){notes->step, which == MGPU_OPTIMIZER_VIEW ? NULL : notes->categories});
     return f;
 }
 

@@ -52,19 +52,18 @@ static void check_tensor(const TensorFile *file, const SavedTensor *saved, const
 }
 
 /* PyTorch counts batches next to batchnorm's statistics; the count is not used. */
-static bool is_ignored(const char *name)
-{
-    return mgpu_ends_with(name, ".num_batches_tracked");
-}
+static bool is_ignored(const char *name) { return mgpu_ends_with(name, ".num_batches_tracked"); }
 
 /* Residuals of one-bit gradients: a run that resumes with another plan may drop them, or start without them. */
-static bool is_residual(const char *name)
-{
-    return mgpu_ends_with(name, ".residual");
-}
+static bool is_residual(const char *name) { return mgpu_ends_with(name, ".residual"); }
 
 enum { NAMES_SHOWN = 6 };
-typedef struct NameList { FILE *f; char *text; size_t length; int count; } NameList;
+typedef struct NameList {
+    FILE *f;
+    char *text;
+    size_t length;
+    int count;
+} NameList;
 
 static void open_list(NameList *l)
 {
@@ -91,7 +90,8 @@ static void make_copies(const mgpu_program *program, const mgpu_plan *plan, Engi
     for (int i = 0; i < program->copy_count; i++) {
         const mgpu_copy *c = &program->copies[i];
         const mgpu_tensor *from = &program->variables[c->master].tensor, *to = &program->variables[c->copy].tensor;
-        uint8_t *master = mgpu_allocate((size_t)mgpu_tensor_bytes(from), 1), *copy = mgpu_allocate((size_t)mgpu_tensor_bytes(to), 1);
+        uint8_t *master = mgpu_allocate((size_t)mgpu_tensor_bytes(from), 1),
+                *copy = mgpu_allocate((size_t)mgpu_tensor_bytes(to), 1);
         mgpu_engine_read_whole(engine, c->master, master);
         mgpu_convert(copy, to->dtype, master, from->dtype, mgpu_elements(to));
         for (int d = 0; d < plan->devices; d++)
@@ -228,7 +228,7 @@ static void say_rules(const WeightSource *source, const Match *match)
     const char *said = match->set ? match->set->remark : NULL;
     if (match->set && !source->rules)
         mgpu_print("%s: by the rules '%s' of the library for names and shapes; --rules none takes tensors by their names alone\n",
-               source->file->path, match->set->names[0]);
+                   source->file->path, match->set->names[0]);
     if (said)
         mgpu_print("%s: %s\n", source->file->path, said);
 }
@@ -272,8 +272,8 @@ static int show(const mgpu_program *program, const WeightSource *source, const T
         printf("%s\n", match->set->remark);
     if (whole && lacks && lacks < view->count)
         cure = cure_of_missing(view, fit);
-    printf("%d of %d tensors are there%s%s%s\n", view->count - lacks, view->count, unused.count ? "; not used: " : "", unused.text,
-           cure ? cure : "");
+    printf("%d of %d tensors are there%s%s%s\n", view->count - lacks, view->count, unused.count ? "; not used: " : "",
+           unused.text, cure ? cure : "");
     free(cure);
     free(unused.text);
     return lacks;
@@ -289,8 +289,7 @@ static void fail_whole(const mgpu_program *program, const TensorFile *file, cons
     mgpu_fail(MGPU_BAD_INPUT, "%s: %d of the model's %d tensors are there%s%s%s%s; mgpuc check %s%s%s shows %s%s", file->path,
               match->found, view->count, missing->count ? "; missing: " : "", missing->text,
               extra->count ? "; not in the model: " : "", extra->text, program->model_file, may_leave ? " --init " : "",
-              may_leave ? file->path : "", may_leave ? "the names of both" : "the model's names",
-              cure ? cure : "");
+              may_leave ? file->path : "", may_leave ? "the names of both" : "the model's names", cure ? cure : "");
 }
 
 /* Makes the view of a part. names[i] is the end of the variable's name that follows the part. If it is the whole name, only the

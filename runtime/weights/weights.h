@@ -11,47 +11,56 @@ typedef struct mgpu_processes Processes;
 /* ---- tensors.c, formats.c: files of named tensors */
 typedef struct SavedTensor SavedTensor;
 typedef void ReadElements(const SavedTensor *, mgpu_range elements, uint8_t *to); /* to: in the tensor's type, aligned */
-struct SavedTensor {                   /* one tensor of a file: row-major, axes as declared */
+struct SavedTensor { /* one tensor of a file: row-major, axes as declared */
     mgpu_tensor tensor;
-    const uint8_t *data;               /* unaligned bytes of the file that is read */
-    ReadElements *read;                /* NULL if `data` is row-major and needs no decoding */
-    int64_t stride[MGPU_MAX_RANK];     /* in elements; for readers of other layouts */
-    int packing;                       /* row in the table of packings, for the reader that unpacks */
+    const uint8_t *data;           /* unaligned bytes of the file that is read */
+    ReadElements *read;            /* NULL if `data` is row-major and needs no decoding */
+    int64_t stride[MGPU_MAX_RANK]; /* in elements; for readers of other layouts */
+    int packing;                   /* row in the table of packings, for the reader that unpacks */
 };
 typedef struct FileFact {
     const char *key, *text;
 } FileFact;
 typedef struct TensorFile {
     const char *path;
-    SavedTensor *tensors; int count;   /* sorted by name */
-    bool *used;                        /* for each tensor: it has been used */
-    int64_t step;                      /* from __metadata__; -1 if there is none */
-    bool channels_last;                /* of Keras: flattened pictures are as here */
-    const Json *metadata;                 /* __metadata__ of safetensors, or NULL */
+    SavedTensor *tensors;
+    int count;            /* sorted by name */
+    bool *used;           /* for each tensor: it has been used */
+    int64_t step;         /* from __metadata__; -1 if there is none */
+    bool channels_last;   /* of Keras: flattened pictures are as here */
+    const Json *metadata; /* __metadata__ of safetensors, or NULL */
     FileFact *facts;
     int fact_count;          /* GGUF's metadata that are texts or whole numbers */
     struct RuleSet *library; /* the library's sets, or NULL before they are read (rules.c) */
-    void **maps; size_t *map_bytes; int map_count;
-    void **owned; int owned_count;     /* names, unpacked data, ... */
+    void **maps;
+    size_t *map_bytes;
+    int map_count;
+    void **owned;
+    int owned_count; /* names, unpacked data, ... */
 } TensorFile;
 /* Opens a file or an index of several. `path` is used in messages and to find files in the same folder. Errors end the program
  * with status 1. */
 void mgpu_open_tensors(TensorFile *, const char *path, int file);
 void mgpu_close_tensors(TensorFile *);
-SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name); /* NULL if the file has none */
+SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name);            /* NULL if the file has none */
 void mgpu_read_elements(const SavedTensor *, mgpu_range elements, uint8_t *to); /* to: in the tensor's type, aligned */
 void *mgpu_adopt_memory(TensorFile *, void *); /* frees the memory when the file is closed; returns it */
 /* Returns a folder's file of weights, of Hugging Face's libraries or a run, or the path itself. The caller frees. */
 char *mgpu_weights_of_folder(const char *path);
 
 /* ---- safetensors.c, writing */
-typedef struct FileMetadata { int64_t step; const char *categories; } FileMetadata; /* __metadata__; categories may be NULL */
-typedef struct FileLayout {            /* the layout of a file that is to be written */
-    const SavedTensor *tensors; int count;
-    uint8_t *header; int64_t header_bytes; /* everything before the data */
-    int *order;                        /* order of the tensors in the file */
-    int64_t *at;                       /* [count + 1]: for each tensor in that order, its first byte in the data */
-    int64_t bytes;                     /* size of the file */
+typedef struct FileMetadata {
+    int64_t step;
+    const char *categories;
+} FileMetadata;             /* __metadata__; categories may be NULL */
+typedef struct FileLayout { /* the layout of a file that is to be written */
+    const SavedTensor *tensors;
+    int count;
+    uint8_t *header;
+    int64_t header_bytes; /* everything before the data */
+    int *order;           /* order of the tensors in the file */
+    int64_t *at;          /* [count + 1]: for each tensor in that order, its first byte in the data */
+    int64_t bytes;        /* size of the file */
 } FileLayout;
 FileLayout mgpu_lay_out(const SavedTensor *, int count, const FileMetadata *);
 void mgpu_close_layout(FileLayout *);
@@ -60,8 +69,8 @@ typedef void EachTensor(void *context, int i, mgpu_range elements);
 void mgpu_each_tensor(const FileLayout *, mgpu_range bytes, EachTensor *, void *context);
 
 /* ---- match.c: finds tensors of a file for names of the model, or makes them from its tensors (rules.h) */
-typedef struct TensorView {                  /* variables, and the names that a file may use */
-    const char **name;                 /* full name in the model */
+typedef struct TensorView { /* variables, and the names that a file may use */
+    const char **name;      /* full name in the model */
     int *below; /* length of the name's prefix that belongs to a part of the model; 0: the file must have the full name */
     int *variable, count;
 } TensorView;
@@ -80,17 +89,17 @@ bool mgpu_same_shape(const mgpu_tensor *, const mgpu_tensor *);
 void mgpu_close_match(Match *, const TensorView *);
 
 /* ---- snapshot.c */
-typedef struct Snapshot {              /* the variables that this process saves, as they are in memory; initialize with {0} */
+typedef struct Snapshot { /* the variables that this process saves, as they are in memory; initialize with {0} */
     const mgpu_program *program;
     const mgpu_plan *plan;
     const Engine *engine;
     Processes *processes;
-    bool in_parts;                     /* each process writes a part of each file; otherwise rank 0 writes all of it */
-    FileMetadata metadata;                   /* metadata of the files */
-    mgpu_range *held; /* for each variable the elements in this process; for partial sums, those of each device */
-    bool copied; /* values are in `data`; otherwise they are read from the engine, which must stay drained */
+    bool in_parts;         /* each process writes a part of each file; otherwise rank 0 writes all of it */
+    FileMetadata metadata; /* metadata of the files */
+    mgpu_range *held;      /* for each variable the elements in this process; for partial sums, those of each device */
+    bool copied;           /* values are in `data`; otherwise they are read from the engine, which must stay drained */
     uint8_t *data;
-    int64_t capacity, *place;              /* place: offset of each variable in data */
+    int64_t capacity, *place; /* place: offset of each variable in data */
 } Snapshot;
 /* Allocates memory for a checkpoint. Until it returns, nothing else may use the snapshot. */
 void mgpu_prepare_snapshot(Snapshot *);
@@ -102,7 +111,9 @@ const char *mgpu_snapshot_not_finite(const Snapshot *);
 const char *mgpu_not_finite(const mgpu_program *, const mgpu_plan *, const Engine *, Processes *);
 
 /* ---- write_view.c: rank 0 writes a file, or each process writes a part of it */
-typedef struct FilePart { int64_t begin, bytes; } FilePart; /* offset of this process's part; size of each part but the last */
+typedef struct FilePart {
+    int64_t begin, bytes;
+} FilePart; /* offset of this process's part; size of each part but the last */
 FilePart mgpu_view_part(const Snapshot *, int view);
 /* Writes this process's part to f, or NULL if it has none. A collective call in one order, from the threads that write saves. */
 void mgpu_write_view(FILE *, const Snapshot *, int view);
@@ -121,7 +132,8 @@ typedef struct WeightSource {
 /* Loads weights and states that are not left out, and starts averages from them. Reports unused tensors of the file. If engine is
  * NULL, prints what would be loaded instead, and returns how many tensors of the model are missing. */
 int mgpu_load_weights(const mgpu_program *, const mgpu_plan *, Engine *, const WeightSource *);
-int mgpu_load_part(const mgpu_program *, const mgpu_plan *, Engine *, const mgpu_initial *, const WeightSource *); /* of a part */
+/* of a part */
+int mgpu_load_part(const mgpu_program *, const mgpu_plan *, Engine *, const mgpu_initial *, const WeightSource *);
 void mgpu_place_variable(const mgpu_program *, const mgpu_plan *, Engine *, int variable, const SavedTensor *);
 void mgpu_begin_averages(const mgpu_program *, const mgpu_plan *, Engine *); /* copies loaded variables to their averages */
 #endif

@@ -13,13 +13,16 @@
 enum { EXCHANGED = 16 << 20, LEAST_PIECE = 1 << 16 }; /* bytes: about what a process sends at once */
 
 /* Memory that is reused for all pieces. Freeing and allocating megabytes for each piece would fragment the heap. */
-typedef struct ReusedMemory { uint8_t *data; int64_t bytes; } ReusedMemory;
+typedef struct ReusedMemory {
+    uint8_t *data;
+    int64_t bytes;
+} ReusedMemory;
 
 typedef struct ViewWriting {
     const Snapshot *snapshot;
     const TensorView *view;
     int rank, ranks;
-    ReusedMemory out, in, piece;                /* data to send, by rank; received data, by rank; data to write */
+    ReusedMemory out, in, piece;        /* data to send, by rank; received data, by rank; data to write */
     uint8_t *brought;                   /* data from all ranks: in `in`, or in `out` if there is one process */
     int *sent, *sent_at, *got, *got_at; /* bytes, by rank */
     int of;                             /* the rank whose piece is being counted */
@@ -35,7 +38,10 @@ static uint8_t *memory_for(ReusedMemory *r, int64_t bytes)
     return r->data;
 }
 
-static const mgpu_variable *variable_of(const ViewWriting *p, int i) { return &p->snapshot->program->variables[p->view->variable[i]]; }
+static const mgpu_variable *variable_of(const ViewWriting *p, int i)
+{
+    return &p->snapshot->program->variables[p->view->variable[i]];
+}
 
 /* Returns which of these elements a rank contributes. */
 static mgpu_range brought_by(const ViewWriting *p, int rank, const mgpu_variable *v, mgpu_range elements)
@@ -44,7 +50,8 @@ static mgpu_range brought_by(const ViewWriting *p, int rank, const mgpu_variable
         return elements;
     if (!v->split) /* the process that writes the elements has them */
         return (mgpu_range){0, 0};
-    return mgpu_overlap(elements, mgpu_part_of_rank(p->snapshot->processes, p->snapshot->plan->devices, mgpu_elements(&v->tensor), rank));
+    return mgpu_overlap(elements,
+                        mgpu_part_of_rank(p->snapshot->processes, p->snapshot->plan->devices, mgpu_elements(&v->tensor), rank));
 }
 
 static int64_t bytes_in(const mgpu_variable *v, mgpu_range elements)
@@ -165,7 +172,8 @@ static bool is_exchanged(const ViewWriting *p)
 FilePart mgpu_view_part(const Snapshot *s, int which)
 {
     ViewFile file = mgpu_view_file(s->program, s->plan, which, &s->metadata);
-    FilePart part = {mgpu_part_of_file(s, file.layout.bytes, mgpu_rank(s->processes)).begin, mgpu_part_bytes(s, file.layout.bytes)};
+    FilePart part = {mgpu_part_of_file(s, file.layout.bytes, mgpu_rank(s->processes)).begin,
+                     mgpu_part_bytes(s, file.layout.bytes)};
     mgpu_close_view_file(&file);
     return part;
 }
@@ -180,7 +188,15 @@ void mgpu_write_view(FILE *f, const Snapshot *s, int which)
     uint8_t *from[ranks];
     mgpu_range piece[ranks];
     memset(counts, 0, sizeof counts);
-    ViewWriting p = {s, &file.view, .rank = mgpu_rank(s->processes), .ranks = ranks, .sent = counts[0], .sent_at = counts[1], .got = counts[2], .got_at = counts[3], .from = from};
+    ViewWriting p = {s,
+                     &file.view,
+                     .rank = mgpu_rank(s->processes),
+                     .ranks = ranks,
+                     .sent = counts[0],
+                     .sent_at = counts[1],
+                     .got = counts[2],
+                     .got_at = counts[3],
+                     .from = from};
     bool exchanged = is_exchanged(&p);
     for (int64_t at = 0; at < part; at += most) {
         for (int r = 0; r < ranks; r++) {

@@ -1,8 +1,9 @@
 /* Multiply-adds of what is 0 under conditions: gcc 12.2 with AVX-512 makes masked ones of them and leaves the product out. */
 enum { HALF = 7, N = 2 * HALF, ROWS = 5 };
 
-__attribute__((noinline, noipa)) static void join(const float *restrict d, const float *restrict y, const float *restrict bias, const float *restrict e,
-                                           float *restrict joined, double *restrict total, long rows)
+__attribute__((noinline, noipa)) static void join(const float *restrict d, const float *restrict y, const float *restrict bias,
+                                                  const float *restrict e, float *restrict joined, double *restrict total,
+                                                  long rows)
 {
     double sum[N];
     for (long j = 0; j < N; j++)
@@ -11,7 +12,8 @@ __attribute__((noinline, noipa)) static void join(const float *restrict d, const
 #pragma omp simd
         for (long j = 0; j < N; j++) {
             const _Bool low = j < HALF, high = j >= HALF;
-            const float product = (high ? d[N * i + j - HALF] : 0) * ((high ? y[N * i + j - HALF] : 0) + (high ? bias[j - HALF] : 0));
+            const float product =
+                (high ? d[N * i + j - HALF] : 0) * ((high ? y[N * i + j - HALF] : 0) + (high ? bias[j - HALF] : 0));
             const float here = (int)j < HALF ? (low ? d[N * i + j] : 0) * (low ? e[HALF * i + j] : 0)
                                              : (high ? d[N * i + j] : 0) + product * (high ? e[HALF * i + j - HALF] : 0);
             sum[j] += here;

@@ -1,6 +1,8 @@
 /* A sum in order over members of a struct that are loaded in another order: GCC PR 110381 adds some twice and leaves others out.
  * This and the other files here: status 1 if the compiler's code is wrong (tests/compilers.test). */
-struct Triple { double a, b, c; };
+struct Triple {
+    double a, b, c;
+};
 
 __attribute__((noinline, noipa)) static double sum(const struct Triple *t)
 {

@@ -25,7 +25,7 @@
 enum { FILES = 1024 };
 static char how[20], folder[200];
 static long first, second, calls, made;
-static long number_of[FILES];   /* of an open file; 0: it is not in the folder */
+static long number_of[FILES]; /* of an open file; 0: it is not in the folder */
 static char path_of[FILES][300];
 static int trace_file = -1;
 
@@ -94,30 +94,31 @@ static void note(const char *pattern, ...)
         abort();
 }
 
-#define REAL(type, name, parameters)                                                                                       \
-    type(*real) parameters;                                                                                                \
-    void *found = dlsym(RTLD_NEXT, #name);                                                                                 \
+#define REAL(type, name, parameters)                                                                                             \
+    type(*real) parameters;                                                                                                      \
+    void *found = dlsym(RTLD_NEXT, #name);                                                                                       \
     memcpy(&real, &found, sizeof found)
 
 /* a call on paths */
-#define ON_PATHS(name, needs_room, inside, parameters, arguments, ...)                                                     \
-    int name parameters;                                                                                                   \
-    int name parameters                                                                                                    \
-    {                                                                                                                      \
-        REAL(int, name, parameters);                                                                                       \
-        if (!(inside))                                                                                                     \
-            return real arguments;                                                                                         \
-        if (strcmp(how, "nolinks") == 0 && (strcmp(#name, "link") == 0 || strcmp(#name, "symlink") == 0))                  \
-            return errno = EPERM, -1;                                                                                      \
-        if (fails(needs_room, NULL, NULL)      )                                                                           \
-            return -1;                                                                                                     \
-        int result = real arguments;                                                                                       \
-        if (result == 0)                                                                                                   \
-            note(__VA_ARGS__);                                                                                             \
-        return strcmp(#name, "rename") == 0 && is_late() ? (errno = (int)second, -1) : result;                             \
+#define ON_PATHS(name, needs_room, inside, parameters, arguments, ...)                                                           \
+    int name parameters;                                                                                                         \
+    int name parameters                                                                                                          \
+    {                                                                                                                            \
+        REAL(int, name, parameters);                                                                                             \
+        if (!(inside))                                                                                                           \
+            return real arguments;                                                                                               \
+        if (strcmp(how, "nolinks") == 0 && (strcmp(#name, "link") == 0 || strcmp(#name, "symlink") == 0))                        \
+            return errno = EPERM, -1;                                                                                            \
+        if (fails(needs_room, NULL, NULL))                                                                                       \
+            return -1;                                                                                                           \
+        int result = real arguments;                                                                                             \
+        if (result == 0)                                                                                                         \
+            note(__VA_ARGS__);                                                                                                   \
+        return strcmp(#name, "rename") == 0 && is_late() ? (errno = (int)second, -1) : result;                                   \
     }
 
-ON_PATHS(rename, false, is_inside(from) || is_inside(to), (const char *from, const char *to), (from, to), "rename %s %s\n", from, to)
+ON_PATHS(rename, false, is_inside(from) || is_inside(to), (const char *from, const char *to), (from, to), "rename %s %s\n", from,
+         to)
 ON_PATHS(link, true, is_inside(to), (const char *from, const char *to), (from, to), "link %s %s\n", from, to)
 ON_PATHS(symlink, true, is_inside(path), (const char *target, const char *path), (target, path), "symlink %s %s\n", target, path)
 ON_PATHS(unlink, false, is_inside(path), (const char *path), (path), "unlink %s\n", path)
@@ -125,10 +126,7 @@ ON_PATHS(rmdir, false, is_inside(path), (const char *path), (path), "rmdir %s\n"
 ON_PATHS(mkdir, true, is_inside(path), (const char *path, mode_t mode), (path, mode), "mkdir %s\n", path)
 
 /* ---- names within an open folder */
-static bool is_watched(int file)
-{
-    return file >= 0 && file < FILES && number_of[file];
-}
+static bool is_watched(int file) { return file >= 0 && file < FILES && number_of[file]; }
 
 static bool in_folder(char *path, size_t room, int at, const char *name)
 {
@@ -139,8 +137,8 @@ static bool in_folder(char *path, size_t room, int at, const char *name)
     return at == AT_FDCWD ? is_inside(name) : is_watched(at);
 }
 
-#define PATHS(path, at, name)                                                                                              \
-    char path[600];                                                                                                        \
+#define PATHS(path, at, name)                                                                                                    \
+    char path[600];                                                                                                              \
     bool path##_inside = in_folder(path, sizeof path, at, name)
 
 int unlinkat(int at, const char *name, int flags)
@@ -216,7 +214,11 @@ int open(const char *path, int flags, ...)
     return file;
 }
 
-typedef struct Half { int file; const void *bytes; size_t length; } Half;
+typedef struct Half {
+    int file;
+    const void *bytes;
+    size_t length;
+} Half;
 
 static void write_half(void *context)
 {

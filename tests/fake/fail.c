@@ -63,21 +63,18 @@ static bool is_too_large(const char *function, size_t bytes)
     return fails;
 }
 
-static void *next(const char *function)
-{
-    return dlsym(RTLD_NEXT, function);
-}
+static void *next(const char *function) { return dlsym(RTLD_NEXT, function); }
 
 /* a function that fails by a value */
-#define FAILING(type, name, failure, parameters, arguments)                                                                \
-    type name parameters;                                                                                                 \
-    type name parameters                                                                                                  \
-    {                                                                                                                     \
-        static int calls;                                                                                                 \
-        type(*real) parameters;                                                                                           \
-        void *found = next(#name);                                                                                        \
-        memcpy(&real, &found, sizeof found);                                                                              \
-        return fails_now(#name, &calls) ? (failure) : real arguments;                                                     \
+#define FAILING(type, name, failure, parameters, arguments)                                                                      \
+    type name parameters;                                                                                                        \
+    type name parameters                                                                                                         \
+    {                                                                                                                            \
+        static int calls;                                                                                                        \
+        type(*real) parameters;                                                                                                  \
+        void *found = next(#name);                                                                                               \
+        memcpy(&real, &found, sizeof found);                                                                                     \
+        return fails_now(#name, &calls) ? (failure) : real arguments;                                                            \
     }
 
 FAILING(int, rename, -1, (const char *from, const char *to), (from, to))
@@ -91,8 +88,7 @@ FAILING(ssize_t, getrandom, -1, (void *to, size_t bytes, unsigned flags), (to, b
 FAILING(int, pipe2, -1, (int ends[2], int flags), (ends, flags))
 FAILING(pid_t, waitpid, -1, (pid_t child, int *status, int options), (child, status, options))
 FAILING(ssize_t, readlink, -1, (const char *path, char *text, size_t room), (path, text, room))
-FAILING(int, pthread_create, EAGAIN,
-        (pthread_t * thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument),
+FAILING(int, pthread_create, EAGAIN, (pthread_t * thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument),
         (thread, attributes, run, argument))
 FAILING(int, posix_spawnp, error_number(EIO),
         (pid_t * child, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
@@ -122,10 +118,7 @@ int open(const char *path, int flags, ...)
     return real(path, flags, mode);
 }
 
-void *calloc(size_t count, size_t bytes)
-{
-    return is_too_large("calloc", count * bytes) ? NULL : __libc_calloc(count, bytes);
-}
+void *calloc(size_t count, size_t bytes) { return is_too_large("calloc", count * bytes) ? NULL : __libc_calloc(count, bytes); }
 
 int posix_memalign(void **to, size_t alignment, size_t bytes)
 {

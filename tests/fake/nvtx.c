@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 typedef void (*Function)(void);
-typedef struct Callbacks { size_t size; int (*module)(int, Function ***, unsigned *); } Callbacks;
+typedef struct Callbacks {
+    size_t size;
+    int (*module)(int, Function ***, unsigned *);
+} Callbacks;
 static FILE *to;
 
 static int push(const char *name) { return fprintf(to, "%d push %s\n", (int)gettid(), name), 0; }

@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Version { int major, minor, patch; const char *hash; unsigned cpu_runtime, gpu_runtime; } Version;
+typedef struct Version {
+    int major, minor, patch;
+    const char *hash;
+    unsigned cpu_runtime, gpu_runtime;
+} Version;
 
 static int is(const char *word)
 {
@@ -34,7 +38,10 @@ int dnnl_primitive_desc_query(const void *descriptor, int what, int index, const
     return 0;
 }
 
+/* clang-format off */
 #define NOTHING(name) int dnnl_##name(void); int dnnl_##name(void) { return 0; }
+/* clang-format on */
+/* clang-format off */
 NOTHING(get_effective_cpu_isa) NOTHING(stream_create) NOTHING(stream_destroy) NOTHING(primitive_attr_create) NOTHING(primitive_attr_set_scratchpad_mode)
 NOTHING(primitive_desc_destroy) NOTHING(primitive_create) NOTHING(primitive_destroy) NOTHING(memory_create)
 NOTHING(memory_set_data_handle) NOTHING(memory_destroy) NOTHING(memory_desc_equal) NOTHING(reorder_primitive_desc_create)
@@ -42,8 +49,9 @@ NOTHING(memory_desc_create_with_strides) NOTHING(memory_desc_create_with_tag) NO
 NOTHING(primitive_desc_next_impl) NOTHING(convolution_forward_primitive_desc_create)
 NOTHING(convolution_backward_data_primitive_desc_create) NOTHING(convolution_backward_weights_primitive_desc_create)
 NOTHING(matmul_primitive_desc_create)
+    /* clang-format on */
 
-void *dnnl_primitive_desc_query_md(void);
+    void *dnnl_primitive_desc_query_md(void);
 void *dnnl_primitive_desc_query_md(void)
 {
     static char tensor[64];

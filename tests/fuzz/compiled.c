@@ -77,7 +77,10 @@ const char *run_command(const char *folder, const char *command)
     size_t length = 0;
     char *said = read_file(format("%s/said", folder), &length);
     const char *error = said ? strstr(said, "error:") : NULL;
-    return format("`%s` ended with %d: %.600s", command, WIFEXITED(status) ? WEXITSTATUS(status) : -1, error ? error : said ? said : "");
+    return format("`%s` ended with %d: %.600s", command, WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+                  error  ? error
+                  : said ? said
+                         : "");
 }
 
 const char *training_options(void)

@@ -4,7 +4,7 @@
 
 #include "tests/fuzz/training.h"
 
-extern const char *model_file; /* its name in the folder */
+extern const char *model_file;                                                /* its name in the folder */
 const char *write_model(const char *folder, const char *text, const Model *); /* with the samples that the interpreter has */
 const char *run_command(const char *folder, const char *command);             /* of the shell; what it says is in `said` */
 const char *training_options(void);                                           /* of a program: the interpreter's run */

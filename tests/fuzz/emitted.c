@@ -15,17 +15,17 @@ const char *const EMITTED_WORDS[] = {
     "at_most", "sum_best", "most_best", "at_most_best", "folded", "row", "tile", "tile_end", "partial", "key", "own", "constant",
     "from", "to",
     /* of threads of a GPU */
-    "slices", "slice", "lanes", "rows", "turn", "reduced", "item", "column", "bits", "look", "mine", "hit", "point", "points", "in_group",
-    "before", "across", "shift",
+    "slices", "slice", "lanes", "rows", "turn", "reduced", "item", "column", "bits", "look", "mine", "hit", "point", "points",
+    "in_group", "before", "across", "shift",
     /* of the parts of moments */
     "number", "mean", "squares",
     /* parameters, and what scans have */
-    "argument", "step", "part", "n", "begin", "end", "path", "work", "given", "calls", "numbers", "fresh", "chunks", "chunk", "t", "last",
-    "shared", "a", "b", "c", "g", "y", "dq", "dk", "dv", "dqkv", "x", "sums", "values", "places",
+    "argument", "step", "part", "n", "begin", "end", "path", "work", "given", "calls", "numbers", "fresh", "chunks", "chunk", "t",
+    "last", "shared", "a", "b", "c", "g", "y", "dq", "dk", "dv", "dqkv", "x", "sums", "values", "places",
     /* tables of the program */
     "argc", "argv", "main", "program", "plans", "variables", "copies", "averages", "inputs", "outputs", "sets", "settings",
-    "told", "later", "fixed_settings", "layers", "plateaus", "initials", "kernel_digests",
-    "exported", "outline", "export_onnx", "export_torch", "export_onnx_variables", "export_torch_variables", NULL};
+    "told", "later", "fixed_settings", "layers", "plateaus", "initials", "kernel_digests", "exported", "outline", "export_onnx",
+    "export_torch", "export_onnx_variables", "export_torch_variables", NULL};
 
 /* of C, C++, CUDA and their libraries; and OUTPUTS, of the program */
 static const char *const LANGUAGE[] = {"const",
@@ -108,18 +108,9 @@ static const char *wrong(Scanner *s, const char *what)
     return s->problem;
 }
 
-static bool starts(const Scanner *s, const char *what)
-{
-    return strncmp(s->at, what, strlen(what)) == 0;
-}
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
+static bool starts(const Scanner *s, const char *what) { return strncmp(s->at, what, strlen(what)) == 0; }
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 /* of a character beyond ASCII: its length; 0: it is no UTF-8, or none that is seen and keeps its place */
 static int visible(const unsigned char *c)

@@ -44,8 +44,8 @@ typedef struct Shared {
     uint8_t seen[MAP]; /* by place in the code: the counts that were seen, as bits */
     Entry entries[MOST_ENTRIES];
     size_t entry_count, corpus_bytes, own_entries, first_entries; /* own: of the target's corpus alone; first: all files */
-    size_t accepted[MOST_ENTRIES], accepted_count; /* entries without a mistake */
-    int64_t cases, changed, refused;               /* changed: made of entries; refused: with an error message, as it should be */
+    size_t accepted[MOST_ENTRIES], accepted_count;                /* entries without a mistake */
+    int64_t cases, changed, refused; /* changed: made of entries; refused: with an error message, as it should be */
     double slowest_s;
     size_t input_length;
     char wrong[1024]; /* what is not so; "" */
@@ -306,10 +306,7 @@ static bool add_entry(const uint8_t *data, size_t length)
     return true;
 }
 
-static Bytes entry(size_t i)
-{
-    return (Bytes){shared->corpus + shared->entries[i].at, shared->entries[i].length};
-}
+static Bytes entry(size_t i) { return (Bytes){shared->corpus + shared->entries[i].at, shared->entries[i].length}; }
 
 static uint8_t *read_whole(const char *path, size_t *length)
 {
@@ -324,10 +321,7 @@ static uint8_t *read_whole(const char *path, size_t *length)
     return data;
 }
 
-static int hidden(const struct dirent *d)
-{
-    return d->d_name[0] != '.';
-}
+static int hidden(const struct dirent *d) { return d->d_name[0] != '.'; }
 
 static void read_folder(const char *folder)
 {
@@ -661,8 +655,9 @@ int fuzz(const FuzzOptions *o)
         printf(
             "ok fuzz %s: %lld cases, %lld of them changed, %lld refused with one message, %zu in the corpus, %zu of them new; %zu places of the code; "
             "%.0f s, the slowest case %.2f s\n",
-            o->target->name, (long long)shared->cases, (long long)shared->changed, (long long)shared->refused, shared->entry_count,
-            shared->entry_count - shared->first_entries, places, seconds(CLOCK_MONOTONIC) - began, shared->slowest_s);
+            o->target->name, (long long)shared->cases, (long long)shared->changed, (long long)shared->refused,
+            shared->entry_count, shared->entry_count - shared->first_entries, places, seconds(CLOCK_MONOTONIC) - began,
+            shared->slowest_s);
     return failures != 0;
 }
 

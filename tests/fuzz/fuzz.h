@@ -30,7 +30,7 @@ extern const FuzzTarget FUZZ_TARGETS[];
 _Noreturn void fuzz_wrong(const char *pattern, ...) __attribute__((format(printf, 1, 2))); /* a failure: what is not so */
 const char *fuzz_file(const uint8_t *data, size_t length); /* the path of a file that holds these bytes */
 
-const char *fuzz_folder(void);                             /* the path of a folder that is empty: always the same one */
+const char *fuzz_folder(void); /* the path of a folder that is empty: always the same one */
 
 /* ---- random numbers: splitmix64 */
 typedef struct Random {

@@ -92,14 +92,11 @@ static void grow_trap(Grower *g)
     const char *x = g->pool[below(g, g->input_values)].name, *last = pick(g)->name, *name = new_name(g, "trap");
     double limit = 2 - 1.0 / g->batch; /* of numbers in [-2, 2): about every fourth step has one above */
     switch (below(g, 3)) {
-    case 0:
-        text_add(&g->losses, "    loss %s = 0.1 * log(%.3f - flatten(%s)[0])\n", name, limit, x);
-        break;
-    case 1:
-        text_add(&g->losses, "    loss %s = 0.1 * sqrt(%.3f - flatten(%s)[0]) * mean(%s)\n", name, limit, x, last);
-        break;
+    case 0: text_add(&g->losses, "    loss %s = 0.1 * log(%.3f - flatten(%s)[0])\n", name, limit, x); break;
+    case 1: text_add(&g->losses, "    loss %s = 0.1 * sqrt(%.3f - flatten(%s)[0]) * mean(%s)\n", name, limit, x, last); break;
     default:
-        text_add(&g->losses, "    loss %s = 0.1 * mean(%s ** 2 + 1) / where(flatten(%s)[0] > %.3f, 0, 1)\n", name, last, x, limit);
+        text_add(&g->losses, "    loss %s = 0.1 * mean(%s ** 2 + 1) / where(flatten(%s)[0] > %.3f, 0, 1)\n", name, last, x,
+                 limit);
     }
 }
 

@@ -5,7 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum GrowStyle { GROW_ANY, GROW_NETWORK /* grow.c */, GROW_GRAPH /* grow_graph.c */, GROW_WIDE /* grow_wide.c */, GROW_EVALUATION /* as GRAPH, of what other software has */ } GrowStyle;
+typedef enum GrowStyle {
+    GROW_ANY,
+    GROW_NETWORK /* grow.c */,
+    GROW_GRAPH /* grow_graph.c */,
+    GROW_WIDE /* grow_wide.c */,
+    GROW_EVALUATION /* as GRAPH, of what other software has */
+} GrowStyle;
 
 typedef struct GrowOptions {
     bool smooth;    /* nothing whose derivative jumps or is cut: differences show what the gradient must be */

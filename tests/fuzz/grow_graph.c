@@ -202,9 +202,7 @@ static bool grow_along(Grower *g)
     int axis = below(g, x->rank), said = chance(g, 40) ? axis - x->rank : axis;
     int64_t n = x->e[axis];
     switch (below(g, x->kind == FLOAT ? 6 : 4)) {
-    case 0:
-        y.kind = x->kind == FLAGS ? WHOLE : x->kind;
-        return define(g, y, format("cumsum(%s, %d)", x->name, said));
+    case 0: y.kind = x->kind == FLAGS ? WHOLE : x->kind; return define(g, y, format("cumsum(%s, %d)", x->name, said));
     case 1: {
         y.kind = WHOLE;
         y.rank--;
@@ -226,10 +224,8 @@ static bool grow_along(Grower *g)
         SAY("    %s, %s = top_k(%s, %lld, axis = %d)\n", v->name, at->name, x->name, (long long)k, said);
         return true;
     }
-    case 4:
-        return define(g, y, format("log_softmax(%s, %d)", x->name, said));
-    default:
-        return define(g, y, format("softmax(%s, %d)", x->name, said));
+    case 4: return define(g, y, format("log_softmax(%s, %d)", x->name, said));
+    default: return define(g, y, format("softmax(%s, %d)", x->name, said));
     }
 }
 
@@ -373,16 +369,11 @@ static bool grow_normed(Grower *g)
     case 0:
         return x->rank > 1 && c % groups == 0 &&
                define(g, like(x), format("groupnorm(%s, %lld, eps = 0.01)", x->name, (long long)groups));
-    case 1:
-        return x->rank > 1 && define(g, like(x), format("instancenorm(%s)", x->name));
-    case 2:
-        return x->rank == 3 && define(g, like(x), format("local_response_norm(%s, size = 3)", x->name));
-    case 3:
-        return define(g, like(x), format("rmsnorm(%s, eps = 0.02)", x->name));
-    case 4:
-        return define(g, like(x), format("layernorm(%s, eps = 0.01)", x->name));
-    default:
-        return grow_norm(g);
+    case 1: return x->rank > 1 && define(g, like(x), format("instancenorm(%s)", x->name));
+    case 2: return x->rank == 3 && define(g, like(x), format("local_response_norm(%s, size = 3)", x->name));
+    case 3: return define(g, like(x), format("rmsnorm(%s, eps = 0.02)", x->name));
+    case 4: return define(g, like(x), format("layernorm(%s, eps = 0.01)", x->name));
+    default: return grow_norm(g);
     }
 }
 
@@ -456,18 +447,18 @@ static bool grow_scored(Grower *g) /* losses as values */
     return !g->ignore && define(g, y, filled(form, x->name, format("%d", g->classes)));
 }
 
-static Growth *const GROWTHS[] = {grow_one,        grow_one,        grow_one,        grow_two,     grow_two,
-                                  grow_two,        grow_two,        grow_reduced,    grow_reduced, grow_reduced,
-                                  grow_extreme,    grow_extreme,    grow_along,      grow_along,   grow_slice,
-                                  grow_reshape,    grow_transpose,  grow_transpose,  grow_view,    grow_view,
-                                  grow_joined,     grow_broad,      grow_backwards,  grow_rows,    grow_rows,
-                                  grow_added,      grow_batch,      grow_batch,      grow_normed,  grow_normed,
-                                  grow_attention,  grow_pooled,     grow_scored,     grow_sampled, grow_to_whole,
-                                  grow_to_whole,   grow_whole_math, grow_whole_math, grow_compare, grow_logic,
-                                  grow_from_whole, grow_from_whole, grow_half,       grow_half,    grow_from_half,
-                                  grow_einsum,     grow_matmul,     grow_dense,      grow_conv,    grow_conv_transpose,
-                                  grow_pool,       grow_image,      grow_sequence,   grow_lookup,  grow_weight,
-                                  grow_state,      grow_scan,       grow_recurrent,  grow_noise,   grow_bilinear,
+static Growth *const GROWTHS[] = {grow_one,        grow_one,         grow_one,        grow_two,     grow_two,
+                                  grow_two,        grow_two,         grow_reduced,    grow_reduced, grow_reduced,
+                                  grow_extreme,    grow_extreme,     grow_along,      grow_along,   grow_slice,
+                                  grow_reshape,    grow_transpose,   grow_transpose,  grow_view,    grow_view,
+                                  grow_joined,     grow_broad,       grow_backwards,  grow_rows,    grow_rows,
+                                  grow_added,      grow_batch,       grow_batch,      grow_normed,  grow_normed,
+                                  grow_attention,  grow_pooled,      grow_scored,     grow_sampled, grow_to_whole,
+                                  grow_to_whole,   grow_whole_math,  grow_whole_math, grow_compare, grow_logic,
+                                  grow_from_whole, grow_from_whole,  grow_half,       grow_half,    grow_from_half,
+                                  grow_einsum,     grow_matmul,      grow_dense,      grow_conv,    grow_conv_transpose,
+                                  grow_pool,       grow_image,       grow_sequence,   grow_lookup,  grow_weight,
+                                  grow_state,      grow_scan,        grow_recurrent,  grow_noise,   grow_bilinear,
                                   grow_loop,       grow_users_layer, grow_cube};
 
 void grow_graph_statement(Grower *g)

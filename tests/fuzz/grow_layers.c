@@ -96,20 +96,15 @@ bool grow_image(Grower *g) /* layers of [h, w, c] */
             return false;
         y.e[0] *= 2, y.e[1] *= 2, y.e[2] /= 4;
         return define(g, y, format("pixel_shuffle(%s, 2)", x->name));
-    case 2:
-        y.e[0] = y.e[1] = n;
-        return define(g, y, format("adaptive_avgpool(%s, %lld)", x->name, (long long)n));
+    case 2: y.e[0] = y.e[1] = n; return define(g, y, format("adaptive_avgpool(%s, %lld)", x->name, (long long)n));
     case 3:
         if (x->e[0] < 2 || x->e[1] < 2)
             return false;
         y.e[0] += 2, y.e[1] += 2;
         return define(g, y, format("reflect_pad(%s, 1)", x->name));
-    case 4:
-        return define(g, y, format("%s |> squeeze_excite(%lld, act = tanh)", x->name, (long long)n));
-    case 5:
-        return define(g, y, format("%s |> depthwise(%lld)", x->name, (long long)n));
-    default:
-        return define(g, y, format("random_flip(%s)", x->name));
+    case 4: return define(g, y, format("%s |> squeeze_excite(%lld, act = tanh)", x->name, (long long)n));
+    case 5: return define(g, y, format("%s |> depthwise(%lld)", x->name, (long long)n));
+    default: return define(g, y, format("random_flip(%s)", x->name));
     }
 }
 
@@ -121,15 +116,12 @@ bool grow_norm(Grower *g)
         return false;
     int64_t c = x->e[x->rank - 1];
     switch (below(g, 6)) {
-    case 0:
-        return define(g, like(x), format("%s |> layernorm(eps = 1e-2%s)", x->name, chance(g, 30) ? ", bias = false" : ""));
-    case 1:
-        return define(g, like(x), format("%s |> rmsnorm(eps = 1e-2)", x->name));
+    case 0: return define(g, like(x), format("%s |> layernorm(eps = 1e-2%s)", x->name, chance(g, 30) ? ", bias = false" : ""));
+    case 1: return define(g, like(x), format("%s |> rmsnorm(eps = 1e-2)", x->name));
     case 2:
         return x->rank > 1 &&
                define(g, like(x), format("%s |> groupnorm(%lld, eps = 1e-2)", x->name, (long long)(chance(g, 50) ? 1 : c)));
-    case 3:
-        return define(g, like(x), format("softmax(%s)", x->name));
+    case 3: return define(g, like(x), format("softmax(%s)", x->name));
     default:
         if (!x->sample || (g->accumulate > 1 && !g->groups) || (g->scans && x - g->pool >= g->free_values))
             return false;
@@ -146,18 +138,15 @@ bool grow_noise(Grower *g)
     Value y = like(x), drawn = like(x); /* in evaluation nothing is dropped: what is the same for all samples stays so */
     drawn.sample = true;
     switch (below(g, 4)) {
-    case 0:
-        return define(g, drawn, format("%s + 0.1 * random_normal(%s.shape)", x->name, x->name));
+    case 0: return define(g, drawn, format("%s + 0.1 * random_normal(%s.shape)", x->name, x->name));
     case 1:
         if (!define(g, y, x->name))
             return false;
         SAY("    if training {\n        %s = %s * (0.5 + random([]))\n    } else {\n        %s = 0.9 * %s\n    }\n",
             g->pool[g->count - 1].name, x->name, g->pool[g->count - 1].name, x->name);
         return true;
-    case 2:
-        return define(g, y, format("%s |> stochastic_depth(0.3)", x->name));
-    default:
-        return define(g, y, format("%s |> dropout(0.%d)", x->name, 1 + below(g, 6)));
+    case 2: return define(g, y, format("%s |> stochastic_depth(0.3)", x->name));
+    default: return define(g, y, format("%s |> dropout(0.%d)", x->name, 1 + below(g, 6)));
     }
 }
 
@@ -288,8 +277,7 @@ bool grow_whole(Grower *g)
     const Value *x = &g->pool[below(g, g->input_values)];
     Value y = like(x);
     switch (below(g, 7)) {
-    case 0:
-        return define(g, y, format("floor(%s * 3) / 4", x->name));
+    case 0: return define(g, y, format("floor(%s * 3) / 4", x->name));
     case 1: { /* the largest along an axis, and where they are */
         int axis = below(g, x->rank);
         int64_t k = y.e[axis] = 1 + below(g, (int)x->e[axis]);
@@ -301,17 +289,11 @@ bool grow_whole(Grower *g)
             g->count--;
         return v && at;
     }
-    case 2:
-        return define(g, y, format("f32(%s > 0.25 and not (%s == 0.5))", x->name, x->name));
-    case 3:
-        return define(g, y, format("%s %% 0.75", x->name));
-    case 4:
-        return define(g, y, format("f32(i32(%s * 5) // 2) / 3", x->name));
-    case 5:
-        y.rank--;
-        return define(g, y, format("f32(argmax(%s)) / %lld", x->name, (long long)x->e[x->rank - 1]));
-    default:
-        return define(g, y, format("round(%s) * sign(%s)", x->name, x->name));
+    case 2: return define(g, y, format("f32(%s > 0.25 and not (%s == 0.5))", x->name, x->name));
+    case 3: return define(g, y, format("%s %% 0.75", x->name));
+    case 4: return define(g, y, format("f32(i32(%s * 5) // 2) / 3", x->name));
+    case 5: y.rank--; return define(g, y, format("f32(argmax(%s)) / %lld", x->name, (long long)x->e[x->rank - 1]));
+    default: return define(g, y, format("round(%s) * sign(%s)", x->name, x->name));
     }
 }
 

@@ -8,10 +8,7 @@
 
 enum { LONGEST_WORD = 64 };
 
-static bool is_part(char c)
-{
-    return isalnum((unsigned char)c) || c == '_';
-}
+static bool is_part(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 typedef struct Renamer {
     Random r;

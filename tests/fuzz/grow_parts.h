@@ -40,7 +40,7 @@ typedef struct Grower {
 int below(Grower *, int n); /* 0 .. n - 1 */
 bool chance(Grower *, int percent);
 int64_t elements(const Value *);
-Value *pick(Grower *); /* a float of the pool; the younger ones more often */
+Value *pick(Grower *);                                         /* a float of the pool; the younger ones more often */
 Value *pick_of(Grower *, unsigned kinds, int least, int most); /* kinds: bits 1 << Kind; of such a rank; NULL: none was found */
 const char *new_name(Grower *, const char *letter);
 const char *shape_list(const Value *);                       /* "[2, 3]" */
@@ -54,9 +54,9 @@ const char *activation(Grower *);
 void grow_statement(Grower *);
 #define SAY(...) text_add(&g->body, __VA_ARGS__)
 
-void grow_train(Grower *, Text *); /* grow_train.c: the train block */
+void grow_train(Grower *, Text *);                               /* grow_train.c: the train block */
 const char *grow_graph(Grower *, uint64_t seed, int statements); /* grow_graph.c: the text of a model in the other style */
-const char *grow_wide(Grower *, uint64_t seed); /* grow_wide.c: ... in the third */
+const char *grow_wide(Grower *, uint64_t seed);                  /* grow_wide.c: ... in the third */
 void grow_graph_statement(Grower *);
 
 /* ---- grow_layers.c, grow_rows.c, grow_scans.c: each adds a statement; false: nothing is fit for it */
@@ -67,8 +67,10 @@ Growth grow_gather, grow_scatter, grow_scatter_own, grow_largest, grow_bilinear;
 Growth grow_scan, grow_recurrent, grow_walk, grow_ctc;
 Growth grow_slice, grow_reshape, grow_transpose, grow_view, grow_dense, grow_einsum, grow_matmul;
 const char *filled(const char *form, const char *a, const char *b); /* `$` and `#` of the form are a and b */
-bool define_of(Grower *, const Value *a, const Value *b, Value both, const char *form); /* both: the shape of a form that has both */
+/* both: the shape of a form that has both */
+bool define_of(Grower *, const Value *a, const Value *b, Value both, const char *form);
 /* two that broadcast, of such kinds; *out: the shape of both, the kind of the first */
 bool pick_pair(Grower *, unsigned first, unsigned second, const Value **a, const Value **b, Value *out);
-Growth grow_whole_input, grow_to_whole, grow_whole_math, grow_compare, grow_logic, grow_from_whole, grow_half, grow_from_half; /* grow_types.c */
+/* grow_types.c */
+Growth grow_whole_input, grow_to_whole, grow_whole_math, grow_compare, grow_logic, grow_from_whole, grow_half, grow_from_half;
 #endif

@@ -63,8 +63,7 @@ static Carry new_carry(Grower *g, const Value *slice)
             break;
         }
         /* fall through */
-    default:
-        SAY("    %s = zeros(%s)\n", c.v.name, shape_list(&c.v));
+    default: SAY("    %s = zeros(%s)\n", c.v.name, shape_list(&c.v));
     }
     return c;
 }
@@ -90,26 +89,19 @@ static const char *next_tensor(Grower *g, const char *name, const Value *c, cons
 {
     const char *v = fitting(g, c, sample);
     switch (below(g, g->smooth ? 7 : 10)) {
-    case 0:
-        return format("0.5 * %s + %s", name, v);
+    case 0: return format("0.5 * %s + %s", name, v);
     case 1:
         return c->rank == 1 ? format("tanh(%s + %s |> dense(%lld, bias = false))", v, name, (long long)c->e[0])
                             : format("tanh(%s - %s)", v, name);
     case 2:
-    case 3:
-        return weight ? format("tanh(%s + %s @ %s)", v, name, weight) : format("sin(%s + 0.7 * %s)", v, name);
-    case 4:
-        return format("sigmoid(%s) * %s + (1 - sigmoid(%s)) * tanh(%s + 0.1)", v, name, v, name);
-    case 5:
-        return c->rank ? format("tanh(softmax(%s) + %s)", name, v) : format("%s * cos(%s)", name, v);
+    case 3: return weight ? format("tanh(%s + %s @ %s)", v, name, weight) : format("sin(%s + 0.7 * %s)", v, name);
+    case 4: return format("sigmoid(%s) * %s + (1 - sigmoid(%s)) * tanh(%s + 0.1)", v, name, v, name);
+    case 5: return c->rank ? format("tanh(softmax(%s) + %s)", name, v) : format("%s * cos(%s)", name, v);
     case 6:
         return c->rank ? format("(%s + %s) |> layernorm(eps = 1e-2, bias = false)", name, v) : format("tanh(%s + %s)", name, v);
-    case 7:
-        return format("maximum(%s - 0.1, %s)", name, v);
-    case 8:
-        return format("where(%s > 0.2%d, tanh(%s), %s)", v, below(g, 10), v, name);
-    default:
-        return format("relu(0.9 * %s + %s)", name, v);
+    case 7: return format("maximum(%s - 0.1, %s)", name, v);
+    case 8: return format("where(%s > 0.2%d, tanh(%s), %s)", v, below(g, 10), v, name);
+    default: return format("relu(0.9 * %s + %s)", name, v);
     }
 }
 
@@ -137,12 +129,8 @@ static void move_carry(Grower *g, Carry *c, const char *slice)
         SAY("    %s = [tanh(%s[1] + %s), %s[0] * 0.7 - 0.2 * %s]\n", n, n, a, n, b);
         break;
     }
-    case COUNTER:
-        SAY(chance(g, 50) ? "    %s = %s + %d\n" : "    %s = (3 * %s + %d) %% 7\n", n, n, 1 + below(g, 2));
-        break;
-    case FLAG:
-        SAY(chance(g, 50) ? "    %s = %s or mean(%s) > 0.21\n" : "    %s = not %s and mean(%s) > -0.37\n", n, n, s);
-        break;
+    case COUNTER: SAY(chance(g, 50) ? "    %s = %s + %d\n" : "    %s = (3 * %s + %d) %% 7\n", n, n, 1 + below(g, 2)); break;
+    case FLAG: SAY(chance(g, 50) ? "    %s = %s or mean(%s) > 0.21\n" : "    %s = not %s and mean(%s) > -0.37\n", n, n, s); break;
     }
     if (c->at >= 0)
         g->pool[c->at].sample = g->pool[c->at].sample || sample;
@@ -170,15 +158,9 @@ static void say_result(Grower *g) /* of every step */
     const Value *x = pick(g);
     const char *name = new_name(g, "l");
     switch (below(g, 4)) {
-    case 0:
-        SAY("    loss %s = mse(tanh(%s), 0.2)\n", name, x->name);
-        break;
-    case 1:
-        SAY("    loss %s = weighted(%s ** 2, 0.3 + mean(%s) ** 2)\n", name, x->name, g->pool[0].name);
-        break;
-    case 2:
-        SAY("    metric %s = mean(%s)\n", name, x->name);
-        break;
+    case 0: SAY("    loss %s = mse(tanh(%s), 0.2)\n", name, x->name); break;
+    case 1: SAY("    loss %s = weighted(%s ** 2, 0.3 + mean(%s) ** 2)\n", name, x->name, g->pool[0].name); break;
+    case 2: SAY("    metric %s = mean(%s)\n", name, x->name); break;
     default:
         if (x->sample)
             SAY("    output %s = %s\n", name, x->name);
@@ -303,14 +285,10 @@ bool grow_scan(Grower *g)
 static const char *recurrent_cell(Grower *g, int64_t width)
 {
     switch (below(g, 4)) {
-    case 0:
-        return format("rnn(%lld)", (long long)width);
-    case 1:
-        return format("rnn(%lld, act = %s)", (long long)width, chance(g, 50) ? "sin" : "|> sigmoid()");
-    case 2:
-        return format("lstm(%lld%s)", (long long)width, chance(g, 20) ? ", init = |> normal(0.3)" : "");
-    default:
-        return format("gru(%lld)", (long long)width);
+    case 0: return format("rnn(%lld)", (long long)width);
+    case 1: return format("rnn(%lld, act = %s)", (long long)width, chance(g, 50) ? "sin" : "|> sigmoid()");
+    case 2: return format("lstm(%lld%s)", (long long)width, chance(g, 20) ? ", init = |> normal(0.3)" : "");
+    default: return format("gru(%lld)", (long long)width);
     }
 }
 
@@ -337,16 +315,13 @@ bool grow_recurrent(Grower *g)
             SAY("    %s, %s = %s |> %s\n", seen->name, h->name, name, recurrent_cell(g, width));
         return true;
     }
-    case 1:
-        y.e[1] = 2 * width;
-        return define(g, y, format("%s |> bidirectional(|> %s)", x->name, recurrent_cell(g, width)));
-    case 2:
-        return define(g, y, format("reverse(reverse(%s) |> %s)", x->name, recurrent_cell(g, width)));
+    case 1: y.e[1] = 2 * width; return define(g, y, format("%s |> bidirectional(|> %s)", x->name, recurrent_cell(g, width)));
+    case 2: return define(g, y, format("reverse(reverse(%s) |> %s)", x->name, recurrent_cell(g, width)));
     case 3:
-        return define(g, y, format("%s |> %s |> dropout(0.2) |> %s", x->name, recurrent_cell(g, 1 + below(g, 3)),
-                                   recurrent_cell(g, width)));
-    default:
-        return define(g, y, format("%s |> %s", x->name, recurrent_cell(g, width)));
+        return define(
+            g, y,
+            format("%s |> %s |> dropout(0.2) |> %s", x->name, recurrent_cell(g, 1 + below(g, 3)), recurrent_cell(g, width)));
+    default: return define(g, y, format("%s |> %s", x->name, recurrent_cell(g, width)));
     }
 }
 
@@ -357,12 +332,13 @@ bool grow_walk(Grower *g)
     if (!x || x->e[0] > MOST_STEPS || g->scans || g->count + 4 > MOST_VALUES)
         return false;
     if (!g->has_walk)
-        text_add(&g->layers,
-                 "layer walk(x: [t, c], width, act = tanh, rate = 0, again = 1) {\n    weight across: f32[width, width] = "
-                 "glorot\n    weight first: f32[width] = normal(0.3)\n    state seen: f32[width] = 0.1\n    z = x |> dense(width)\n"
-                 "    h = first\n    for i in range(again) {\n        scan a in z {\n            h = act(a + h @ across + seen) "
-                 "|> dropout(rate)\n            y = h\n        }\n        z = y\n    }\n    if training { update seen = 0.9 * seen + "
-                 "0.1 * batch_sum(h) / batch_sum(1) }\n    return y, h\n}\n\n");
+        text_add(
+            &g->layers,
+            "layer walk(x: [t, c], width, act = tanh, rate = 0, again = 1) {\n    weight across: f32[width, width] = "
+            "glorot\n    weight first: f32[width] = normal(0.3)\n    state seen: f32[width] = 0.1\n    z = x |> dense(width)\n"
+            "    h = first\n    for i in range(again) {\n        scan a in z {\n            h = act(a + h @ across + seen) "
+            "|> dropout(rate)\n            y = h\n        }\n        z = y\n    }\n    if training { update seen = 0.9 * seen + "
+            "0.1 * batch_sum(h) / batch_sum(1) }\n    return y, h\n}\n\n");
     g->has_walk = true;
     Value y = like(x);
     y.once = false;
@@ -385,11 +361,8 @@ bool grow_walk(Grower *g)
         SAY("    %s = shared(|> %s)\n", f, call);
         return define(g, y, format("%s(%s) - %s(0.5 * %s)", f, x->name, f, x->name));
     }
-    case 2:
-        y.e[1] *= 2;
-        return define(g, y, format("%s |> bidirectional(|> %s)", x->name, call));
-    default:
-        return define(g, y, format("%s |> %s", x->name, call));
+    case 2: y.e[1] *= 2; return define(g, y, format("%s |> bidirectional(|> %s)", x->name, call));
+    default: return define(g, y, format("%s |> %s", x->name, call));
     }
 }
 

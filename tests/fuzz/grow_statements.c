@@ -4,14 +4,8 @@
 
 #include <string.h>
 
-int below(Grower *g, int n)
-{
-    return (int)random_below(&g->r, (size_t)n);
-}
-bool chance(Grower *g, int percent)
-{
-    return below(g, 100) < percent;
-}
+int below(Grower *g, int n) { return (int)random_below(&g->r, (size_t)n); }
+bool chance(Grower *g, int percent) { return below(g, 100) < percent; }
 
 /* ---- values */
 int64_t elements(const Value *v)
@@ -53,10 +47,7 @@ Value *pick_rank(Grower *g, int least, int most)
     return NULL;
 }
 
-const char *new_name(Grower *g, const char *letter)
-{
-    return format("%s%d", letter, ++g->names);
-}
+const char *new_name(Grower *g, const char *letter) { return format("%s%d", letter, ++g->names); }
 
 /* a new value; NULL if it would be too large. The caller writes its statement. */
 Value *keep(Grower *g, Value v)
@@ -69,15 +60,9 @@ Value *keep(Grower *g, Value v)
     return &g->pool[g->count++];
 }
 
-Value like(const Value *v)
-{
-    return *v;
-}
+Value like(const Value *v) { return *v; }
 
-Value of_rank1(int64_t n, bool sample)
-{
-    return (Value){.rank = 1, .e = {n}, .sample = sample};
-}
+Value of_rank1(int64_t n, bool sample) { return (Value){.rank = 1, .e = {n}, .sample = sample}; }
 
 /* v = EXPRESSION, where the value is `shape` */
 bool define(Grower *g, Value shape, const char *expression)
@@ -115,24 +100,15 @@ static bool grow_unary(Grower *g)
     const Value *x = pick(g);
     const char *n = x->name;
     switch (below(g, 10)) {
-    case 9:
-        return define(g, like(x), format("%s * (0.5 + %s)", n, chance(g, 50) ? "progress" : "epoch / 3"));
-    case 0:
-        return define(g, like(x), format("sqrt(%s ** 2 + 0.1)", n));
-    case 1:
-        return define(g, like(x), format("exp(-%s ** 2)", n));
-    case 2:
-        return define(g, like(x), format("log(1 + %s ** 2)", n));
-    case 3:
-        return define(g, like(x), format("tanh(%s ** %d - %s)", n, 1 + below(g, 4), n));
-    case 4:
-        return define(g, like(x), format("-%s / %d", n, 1 + below(g, 3)));
-    case 5:
-        return define(g, like(x), format("(%s * %d + 0.25) / 3", n, below(g, 3)));
-    case 6:
-        return !g->smooth && define(g, like(x), format("where(%s > 0.%d, %s, 0.5 * %s)", n, 1 + below(g, 8), n, n));
-    default:
-        return define(g, like(x), format("%s(%s)", activation(g), n));
+    case 9: return define(g, like(x), format("%s * (0.5 + %s)", n, chance(g, 50) ? "progress" : "epoch / 3"));
+    case 0: return define(g, like(x), format("sqrt(%s ** 2 + 0.1)", n));
+    case 1: return define(g, like(x), format("exp(-%s ** 2)", n));
+    case 2: return define(g, like(x), format("log(1 + %s ** 2)", n));
+    case 3: return define(g, like(x), format("tanh(%s ** %d - %s)", n, 1 + below(g, 4), n));
+    case 4: return define(g, like(x), format("-%s / %d", n, 1 + below(g, 3)));
+    case 5: return define(g, like(x), format("(%s * %d + 0.25) / 3", n, below(g, 3)));
+    case 6: return !g->smooth && define(g, like(x), format("where(%s > 0.%d, %s, 0.5 * %s)", n, 1 + below(g, 8), n, n));
+    default: return define(g, like(x), format("%s(%s)", activation(g), n));
     }
 }
 
@@ -206,28 +182,18 @@ static bool grow_reduction(Grower *g)
                *kept = keeps ? ", keep = true" : "";
     int form = below(g, g->smooth ? 5 : 7);
     switch (form) {
-    case 0:
-        return define(g, y, format("mean(%s, %s%s)", x->name, list, kept));
-    case 1:
-        return define(g, y, format("variance(%s, %s%s)", x->name, list, kept));
-    case 2:
-        return define(g, y, format("tanh(sum(%s, %s%s))", x->name, list, kept));
-    case 3:
-        return define(g, y, format("logsumexp(%s, %s%s)", x->name, list, kept));
-    case 4:
-        return define(g, y, format("sqrt(0.1 + sum(%s ** 2, %s%s))", x->name, list, kept));
-    case 5:
-        return define(g, y, format("max(%s, %s%s)", x->name, list, kept));
-    default:
-        return define(g, y, format("min(%s, %s%s)", x->name, list, kept));
+    case 0: return define(g, y, format("mean(%s, %s%s)", x->name, list, kept));
+    case 1: return define(g, y, format("variance(%s, %s%s)", x->name, list, kept));
+    case 2: return define(g, y, format("tanh(sum(%s, %s%s))", x->name, list, kept));
+    case 3: return define(g, y, format("logsumexp(%s, %s%s)", x->name, list, kept));
+    case 4: return define(g, y, format("sqrt(0.1 + sum(%s ** 2, %s%s))", x->name, list, kept));
+    case 5: return define(g, y, format("max(%s, %s%s)", x->name, list, kept));
+    default: return define(g, y, format("min(%s, %s%s)", x->name, list, kept));
     }
 }
 
 /* ---- views: in graphs (grow_graph.c) of values of any kind */
-static Value *pick_viewed(Grower *g, int least, int most)
-{
-    return pick_of(g, g->graph ? ~0u : 1u << FLOAT, least, most);
-}
+static Value *pick_viewed(Grower *g, int least, int most) { return pick_of(g, g->graph ? ~0u : 1u << FLOAT, least, most); }
 
 bool grow_slice(Grower *g)
 {
@@ -246,9 +212,7 @@ bool grow_slice(Grower *g)
             y.e[y.rank++] = 1;
         }
         switch (below(g, 6)) {
-        case 0:
-            text_add(&t, "%d", chance(g, 40) ? from - n : from);
-            continue;
+        case 0: text_add(&t, "%d", chance(g, 40) ? from - n : from); continue;
         case 1:
             text_add(&t, "%d:%d", from, to);
             y.e[y.rank++] = to - from;
@@ -265,9 +229,7 @@ bool grow_slice(Grower *g)
             text_add(&t, "%d:", from - n);
             y.e[y.rank++] = n - from;
             continue;
-        default:
-            text_add(&t, ":");
-            y.e[y.rank++] = n;
+        default: text_add(&t, ":"); y.e[y.rank++] = n;
         }
     }
     text_add(&t, "]");
@@ -330,9 +292,7 @@ bool grow_view(Grower *g)
     int axis = below(g, x->rank);
     const char *other = x->kind == FLOAT ? "tanh(-%s)" : x->kind == FLAGS ? "not %s" : "-%s";
     switch (below(g, 7)) {
-    case 0:
-        y.e[axis] *= 2;
-        return define(g, y, format("concat([%s, %s], axis = %d)", x->name, format(other, x->name), axis));
+    case 0: y.e[axis] *= 2; return define(g, y, format("concat([%s, %s], axis = %d)", x->name, format(other, x->name), axis));
     case 1: {
         Text t = {0};
         for (int i = 0; i < x->rank; i++) {
@@ -350,15 +310,15 @@ bool grow_view(Grower *g)
         y.e[0] = 1 + below(g, 3);
         return define(g, y, format("broadcast(%s, %s)", x->name, shape_list(&y)));
     }
-    case 3:
-        return define(g, y, format("flip(%s, %d)", x->name, axis));
+    case 3: return define(g, y, format("flip(%s, %d)", x->name, axis));
     case 4: { /* stack */
         if (x->rank == RANK)
             return false;
         for (int i = y.rank++; i > axis; i--)
             y.e[i] = y.e[i - 1];
         y.e[axis] = 2;
-        return define(g, y, format("stack([%s, %s], axis = %d)", x->name, format(x->kind == FLOAT ? "0.5 * %s" : other, x->name), axis));
+        return define(
+            g, y, format("stack([%s, %s], axis = %d)", x->name, format(x->kind == FLOAT ? "0.5 * %s" : other, x->name), axis));
     }
     case 5: { /* two halves */
         if (x->e[axis] % 2 || g->count + 2 > MOST_VALUES)
@@ -455,12 +415,12 @@ bool grow_matmul(Grower *g)
 
 /* ---- all of them; grow_layers.c has the others */
 static Growth *const GROWTHS[] = {
-    grow_unary,       grow_unary,   grow_binary,   grow_binary,     grow_binary,         grow_reduction, grow_slice,
-    grow_slice,       grow_reshape, grow_view,     grow_view,       grow_dense,          grow_dense,     grow_einsum,
-    grow_matmul,      grow_conv,    grow_conv,     grow_transpose,  grow_conv_transpose, grow_pool,      grow_image,
-    grow_norm,        grow_norm,    grow_noise,    grow_sequence,   grow_sequence,       grow_lookup,    grow_weight,
-    grow_whole,       grow_scatter, grow_state,    grow_cube,       grow_cube,           grow_loop,      grow_shared,
-    grow_users_layer, grow_gather,  grow_largest,  grow_bilinear,   grow_scatter_own,    grow_scan,      grow_scan,
+    grow_unary,       grow_unary,   grow_binary,    grow_binary,    grow_binary,         grow_reduction, grow_slice,
+    grow_slice,       grow_reshape, grow_view,      grow_view,      grow_dense,          grow_dense,     grow_einsum,
+    grow_matmul,      grow_conv,    grow_conv,      grow_transpose, grow_conv_transpose, grow_pool,      grow_image,
+    grow_norm,        grow_norm,    grow_noise,     grow_sequence,  grow_sequence,       grow_lookup,    grow_weight,
+    grow_whole,       grow_scatter, grow_state,     grow_cube,      grow_cube,           grow_loop,      grow_shared,
+    grow_users_layer, grow_gather,  grow_largest,   grow_bilinear,  grow_scatter_own,    grow_scan,      grow_scan,
     grow_scan,        grow_scan,    grow_recurrent, grow_recurrent, grow_walk,           grow_ctc};
 
 void grow_statement(Grower *g)

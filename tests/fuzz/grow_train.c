@@ -24,9 +24,9 @@ static const char *const RATES[] = {"0.01",
                                     "exponential(0.02, every = 2steps, factor = 0.5)",
                                     "inverse_sqrt(0.01, warmup = 2steps)"};
 static const char *const CLIPS[] = {"1.0", "0.05", "by_norm(0.1)", "by_value(0.01)"};
-static const char *const AVERAGES[] = {"ema = 0.7",           "ema = 0.99",           "swa = 0.3",
-                                       "swa = 1epochs",       "swa = [1steps, 2steps]", "swa = [0steps, 1steps]",
-                                       "swa = [0.5, 1steps]"};
+static const char *const AVERAGES[] = {
+    "ema = 0.7",          "ema = 0.99", "swa = 0.3", "swa = 1epochs", "swa = [1steps, 2steps]", "swa = [0steps, 1steps]",
+    "swa = [0.5, 1steps]"};
 static const char *const OBSERVED[] = {"metrics", "gradients", "all"};
 
 /* patterns that may reach a weight: of layers that the text calls */
@@ -34,11 +34,11 @@ static const char *pattern(Grower *g)
 {
     static const struct {
         const char *call, *pattern;
-    } LAYERS[] = {{"|> conv(", "conv_*"},           {"|> lstm(", "lstm_*"},          {"|> gru(", "gru_?"},
-                  {"|> rnn(", "rnn_*.weight_hh"},   {"|> layernorm(", "layernorm_*"}, {"|> batchnorm(", "batchnorm_*"},
-                  {"|> walk(", "walk_*.dense_1"},   {"|> walk(", "walk_?"},          {"|> block(", "block_*"},
-                  {"|> gate(", "gate_*"},           {"self_attention(", "self_*"},   {"embedding(", "embedding_*"},
-                  {"|> transformer(", "transf*"},   {"|> depthwise(", "depthwise_*"}};
+    } LAYERS[] = {{"|> conv(", "conv_*"},         {"|> lstm(", "lstm_*"},           {"|> gru(", "gru_?"},
+                  {"|> rnn(", "rnn_*.weight_hh"}, {"|> layernorm(", "layernorm_*"}, {"|> batchnorm(", "batchnorm_*"},
+                  {"|> walk(", "walk_*.dense_1"}, {"|> walk(", "walk_?"},           {"|> block(", "block_*"},
+                  {"|> gate(", "gate_*"},         {"self_attention(", "self_*"},    {"embedding(", "embedding_*"},
+                  {"|> transformer(", "transf*"}, {"|> depthwise(", "depthwise_*"}};
     const char *found[COUNT(LAYERS)], *body = text_of(&g->body);
     bool inside = strstr(body, "shared(") || strstr(body, "bidirectional("); /* there a call's name begins with another's */
     int count = 0;
@@ -53,21 +53,11 @@ static void grow_rule(Grower *g, Text *t)
     const char *of = pattern(g);
     text_add(t, "    \"%s\" {", of);
     switch (below(g, 6)) {
-    case 0:
-        text_add(t, " decay = 0.02 }\n");
-        break;
-    case 1:
-        text_add(t, " lr = 0.5 * lr }\n");
-        break;
-    case 2:
-        text_add(t, " optimizer = %s }\n", OPTIMIZERS[1 + below(g, COUNT(OPTIMIZERS) - 1)]);
-        break;
-    case 3:
-        text_add(t, " clip = %s }\n", CLIPS[below(g, COUNT(CLIPS))]);
-        break;
-    case 4:
-        text_add(t, " clip = none  lr = 0.003 }\n");
-        break;
+    case 0: text_add(t, " decay = 0.02 }\n"); break;
+    case 1: text_add(t, " lr = 0.5 * lr }\n"); break;
+    case 2: text_add(t, " optimizer = %s }\n", OPTIMIZERS[1 + below(g, COUNT(OPTIMIZERS) - 1)]); break;
+    case 3: text_add(t, " clip = %s }\n", CLIPS[below(g, COUNT(CLIPS))]); break;
+    case 4: text_add(t, " clip = none  lr = 0.003 }\n"); break;
     default: /* not all of them: there is a dense layer in every model */
         text_add(t, strncmp(of, "dense", 5) == 0 ? " lr = 0.002 }\n" : " frozen = true }\n");
     }

@@ -113,7 +113,7 @@ bool grow_logic(Grower *g)
 bool grow_from_whole(Grower *g)
 {
     static const char *const OF_WHOLE[] = {
-        "f32($ % 17) / 7 - 1", "f32($ % 5) * #",     "# + f32($) % 3", "where($ % 2 == 0, #, 0.5 * #)",
+        "f32($ % 17) / 7 - 1", "f32($ % 5) * #",     "# + f32($) % 3",  "where($ % 2 == 0, #, 0.5 * #)",
         "# * f32($ == 1)",     "where($ > 1, #, 0)", "# ** f32($ % 3)", "# + (-1.5) ** f32($ % 4)"};
     static const char *const OF_FLAGS[] = {"f32($) * #", "where($, #, 1 - #)", "where($, 0, #)", "where(not $, exp(#), #)",
                                            "where($, #, #) - f32($)"};

@@ -90,8 +90,9 @@ static bool wide_conv(Wide *w)
     double work = (double)elements(&y) * (double)taps * (double)(c / groups);
     return next(w, y, work,
                 format("%s |> conv(%lld, [%s], stride = [%s], padding = [%s], dilation = [%s], groups = %lld%s%s)", w->x.name,
-                       (long long)width, text_of(&sizes), text_of(&strides), text_of(&pads), text_of(&dilations), (long long)groups,
-                       chance(g, 30) ? ", bias = false" : "", chance(g, 50) ? format(", act = %s", activation(g)) : ""));
+                       (long long)width, text_of(&sizes), text_of(&strides), text_of(&pads), text_of(&dilations),
+                       (long long)groups, chance(g, 30) ? ", bias = false" : "",
+                       chance(g, 50) ? format(", act = %s", activation(g)) : ""));
 }
 
 static bool wide_conv_transpose(Wide *w)
@@ -107,8 +108,9 @@ static bool wide_conv_transpose(Wide *w)
             return false;
     y.e[y.rank - 1] = width;
     return next(w, y, (double)elements(&w->x) * (double)taps * (double)width,
-                format("%s |> conv_transpose(%lld, %lld, stride = %lld, padding = %lld)", w->x.name, (long long)width, (long long)size,
-                       (long long)stride, (long long)padding)) && c;
+                format("%s |> conv_transpose(%lld, %lld, stride = %lld, padding = %lld)", w->x.name, (long long)width,
+                       (long long)size, (long long)stride, (long long)padding)) &&
+           c;
 }
 
 static bool wide_pool(Wide *w)
@@ -121,8 +123,9 @@ static bool wide_pool(Wide *w)
     for (int i = 0; i + 1 < y.rank; i++)
         if ((y.e[i] = convolved(w->x.e[i], size, stride, 1, 2 * padding)) < 1)
             return false;
-    return next(w, y, (double)elements(&y), format("%s |> %s(%lld, stride = %lld, padding = %lld)", w->x.name, chance(g, 50) ? "maxpool" : "avgpool",
-                                                   (long long)size, (long long)stride, (long long)padding));
+    return next(w, y, (double)elements(&y),
+                format("%s |> %s(%lld, stride = %lld, padding = %lld)", w->x.name, chance(g, 50) ? "maxpool" : "avgpool",
+                       (long long)size, (long long)stride, (long long)padding));
 }
 
 static bool wide_norm(Wide *w)
@@ -132,7 +135,9 @@ static bool wide_norm(Wide *w)
     switch (below(g, 5)) {
     case 0: return next(w, w->x, 0, format("%s |> layernorm(eps = 1e-2)", w->x.name));
     case 1: return next(w, w->x, 0, format("%s |> rmsnorm(eps = 1e-2)", w->x.name));
-    case 2: return w->x.rank > 1 && c % groups == 0 && next(w, w->x, 0, format("%s |> groupnorm(%lld, eps = 1e-2)", w->x.name, (long long)groups));
+    case 2:
+        return w->x.rank > 1 && c % groups == 0 &&
+               next(w, w->x, 0, format("%s |> groupnorm(%lld, eps = 1e-2)", w->x.name, (long long)groups));
     case 3: return next(w, w->x, 0, format("%lld * softmax(%s)", (long long)c, w->x.name));
     default:
         if (g->accumulate > 1 || chance(g, 30))
@@ -158,18 +163,22 @@ static bool wide_attention(Wide *w)
     case 0: {
         keys = heads % 2 == 0 && chance(g, 50) ? heads / 2 : heads;
         return next(w, w->x, work,
-                    format("%s |> self_attention(%lld, groups = %lld%s%s%s)", w->x.name, (long long)heads, (long long)keys, causal,
-                           width % 2 == 0 && chance(g, 30) ? ", rotary = true" : "",
+                    format("%s |> self_attention(%lld, groups = %lld%s%s%s)", w->x.name, (long long)heads, (long long)keys,
+                           causal, width % 2 == 0 && chance(g, 30) ? ", rotary = true" : "",
                            chance(g, 25) ? format(", mask = arange(%lld) %% %d != 1", (long long)t, 2 + below(g, 5)) : ""));
     }
-    case 1: return next(w, w->x, 2 * work, format("%s |> transformer(%lld, hidden = %lld%s, act = %s)", w->x.name, (long long)heads, (long long)extent(g, 130), causal, activation(g)));
+    case 1:
+        return next(w, w->x, 2 * work,
+                    format("%s |> transformer(%lld, hidden = %lld%s, act = %s)", w->x.name, (long long)heads,
+                           (long long)extent(g, 130), causal, activation(g)));
     default: { /* queries at the end of more keys, values of another width */
         int64_t cut = below(g, (int)t);
         Value y = {.rank = 2, .e = {t - cut, c}, .sample = true};
         const char *q = format("reshape(%s, [%lld, %lld, %lld])", w->x.name, (long long)t, (long long)heads, (long long)width);
         return next(w, y, (double)t * (double)t * (double)c,
                     format("flatten_last(attention(%s[%lld:], tanh(%s), %s%s%s%s))", q, (long long)cut, q, q, causal,
-                           chance(g, 30) ? format(", window = %lld", (long long)extent(g, t)) : "", chance(g, 20) ? ", cap = 5" : ""));
+                           chance(g, 30) ? format(", window = %lld", (long long)extent(g, t)) : "",
+                           chance(g, 20) ? ", cap = 5" : ""));
     }
     }
 }
@@ -184,7 +193,11 @@ static bool wide_recurrent(Wide *w)
     int64_t width = extent(g, 130);
     Value y = w->x;
     y.e[1] = width;
-    return next(w, y, (cell == 0 ? 1.0 : cell == 1 ? 4.0 : 3.0) * (double)(y.e[0] * width) * (double)(width + channels(w)),
+    return next(w, y,
+                (cell == 0   ? 1.0
+                 : cell == 1 ? 4.0
+                             : 3.0) *
+                    (double)(y.e[0] * width) * (double)(width + channels(w)),
                 format("%s |> %s(%lld)", w->x.name, CELLS[cell], (long long)width));
 }
 
@@ -232,17 +245,16 @@ static bool wide_product(Wide *w) /* contractions of a value with itself */
     if (chance(g, 50))
         return next(w, y, (double)(n * n * c), format("tanh(%s @ transpose(%s) / %lld)", w->x.name, w->x.name, (long long)c));
     y.e[0] = y.e[1] = c;
-    return next(w, y, (double)(n * c * c), format("tanh(einsum(\"ta,tb->ab\", %s, tanh(%s)) / %lld)", w->x.name, w->x.name, (long long)n));
+    return next(w, y, (double)(n * c * c),
+                format("tanh(einsum(\"ta,tb->ab\", %s, tanh(%s)) / %lld)", w->x.name, w->x.name, (long long)n));
 }
 
-static bool wide_noise(Wide *w)
-{
-    return next(w, w->x, 0, format("%s |> dropout(0.%d)", w->x.name, 1 + below(w->g, 5)));
-}
+static bool wide_noise(Wide *w) { return next(w, w->x, 0, format("%s |> dropout(0.%d)", w->x.name, 1 + below(w->g, 5))); }
 
 typedef bool WideGrowth(Wide *);
-static WideGrowth *const GROWTHS[] = {wide_dense, wide_dense, wide_dense, wide_conv,   wide_conv,   wide_conv,    wide_conv_transpose, wide_pool, wide_norm,
-                                      wide_norm,  wide_attention, wide_attention, wide_attention, wide_recurrent, wide_reduce, wide_view, wide_product, wide_noise};
+static WideGrowth *const GROWTHS[] = {wide_dense,          wide_dense,     wide_dense,  wide_conv, wide_conv,      wide_conv,
+                                      wide_conv_transpose, wide_pool,      wide_norm,   wide_norm, wide_attention, wide_attention,
+                                      wide_attention,      wide_recurrent, wide_reduce, wide_view, wide_product,   wide_noise};
 
 static void wide_input(Wide *w)
 {
@@ -276,8 +288,10 @@ static void wide_loss(Wide *w, const char *factor)
     if (chance(g, 60) && (!each || elements(&w->x) / channels(w) * classes <= MOST_OF_VALUE) && w->work + work < MOST_WORK) {
         text_add(&g->inputs, "    input label: class(%lld%s)%s\n", (long long)classes, chance(g, 30) ? ", ignore = -100" : "",
                  each ? format("[%lld]", (long long)w->x.e[0]) : "");
-        text_add(&g->losses, "    logits = %s%s |> dense(%lld)\n    loss   %scross_entropy(logits, label)\n    metric accuracy(logits, label)\n",
-                 w->x.name, each ? "" : " |> flatten()", (long long)classes, factor);
+        text_add(
+            &g->losses,
+            "    logits = %s%s |> dense(%lld)\n    loss   %scross_entropy(logits, label)\n    metric accuracy(logits, label)\n",
+            w->x.name, each ? "" : " |> flatten()", (long long)classes, factor);
     } else {
         text_add(&g->losses, "    loss   %smse(%s |> flatten() |> dense(3), 0.3)\n", factor, w->x.name);
     }
@@ -299,10 +313,12 @@ const char *grow_wide(Grower *g, uint64_t seed)
     bool scaled = strcmp(precision, "f16") == 0;
     wide_loss(&w, scaled ? "1e-3 * " : "");
     Text t = {0};
-    text_add(&t, "# grown wide from the seed %llu\nlayer flatten_last(x: [t, h, d]) { return reshape(x, [t, h * d]) }\n\nmodel grown {\n%s\n%s\n%s}\n\n", (unsigned long long)seed,
-             text_of(&g->inputs), text_of(&g->body), text_of(&g->losses));
-    text_add(&t, "train {\n    batch = %d\n    steps = 4\n    precision = %s\n    lr = %s\n    optimizer = %s\n", g->batch, precision,
-             scaled ? "50" : "0.05",              TRAINS[below(g, COUNT(TRAINS))]);
+    text_add(
+        &t,
+        "# grown wide from the seed %llu\nlayer flatten_last(x: [t, h, d]) { return reshape(x, [t, h * d]) }\n\nmodel grown {\n%s\n%s\n%s}\n\n",
+        (unsigned long long)seed, text_of(&g->inputs), text_of(&g->body), text_of(&g->losses));
+    text_add(&t, "train {\n    batch = %d\n    steps = 4\n    precision = %s\n    lr = %s\n    optimizer = %s\n", g->batch,
+             precision, scaled ? "50" : "0.05", TRAINS[below(g, COUNT(TRAINS))]);
     if (g->accumulate > 1)
         text_add(&t, "    accumulate = %d\n", g->accumulate);
     if (!scaled && chance(g, 20))

@@ -27,10 +27,7 @@ const char *__asan_default_options(void)
            "sigaltstack=0";
 }
 const char *__ubsan_default_options(void);
-const char *__ubsan_default_options(void)
-{
-    return "print_stacktrace=1";
-}
+const char *__ubsan_default_options(void) { return "print_stacktrace=1"; }
 
 static const FuzzTarget *find_target(const char *name)
 {

@@ -11,15 +11,20 @@
 
 enum { DEEPEST = 1000 };
 
-static const char *const ELEMENTS[] = {"html", "head", "title", "style", "body", "header", "main", "section", "h1", "h2", "p", "ul", "li", "div", "span", "button", "canvas",
-                                       "details", "summary", "table", "tr", "th", "td", "i", "svg", "g", "path", "rect", "text", "circle", "code", "script", "meta", "input", NULL};
+static const char *const ELEMENTS[] = {"html",    "head",  "title",  "style", "body",   "header", "main",   "section", "h1",
+                                       "h2",      "p",     "ul",     "li",    "div",    "span",   "button", "canvas",  "details",
+                                       "summary", "table", "tr",     "th",    "td",     "i",      "svg",    "g",       "path",
+                                       "rect",    "text",  "circle", "code",  "script", "meta",   "input",  NULL};
 static const char *const EMPTY[] = {"meta", "input", NULL}; /* they have no end */
-static const char *const ATTRIBUTES[] = {"lang", "charset", "name", "content", "http-equiv", "id", "class", "type", "placeholder", "aria-label", "tabindex", "hidden", "style", "open",
-                                         "viewBox", "width", "height", "role", "xmlns", "x", "y", "d", "r", "cx", "cy", "fill", "text-anchor", NULL};
+static const char *const ATTRIBUTES[] = {"lang",    "charset",     "name",       "content",  "http-equiv", "id",          "class",
+                                         "type",    "placeholder", "aria-label", "tabindex", "hidden",     "style",       "open",
+                                         "viewBox", "width",       "height",     "role",     "xmlns",      "x",           "y",
+                                         "d",       "r",           "cx",         "cy",       "fill",       "text-anchor", NULL};
 
 typedef struct Markup {
     const char *text, *at, *end;
-    const char *open[DEEPEST]; int depth; /* names of elements */
+    const char *open[DEEPEST];
+    int depth; /* names of elements */
     char *problem;
     size_t room;
 } Markup;
@@ -132,7 +137,9 @@ static const char *element(Markup *m)
     if (m->depth == DEEPEST)
         return wrong(m, "elements are too deep");
     m->open[m->depth++] = name;
-    return strcmp(name, "script") == 0 ? raw(m, "</script>", json) : strcmp(name, "style") == 0 ? raw(m, "</style>", false) : NULL;
+    return strcmp(name, "script") == 0  ? raw(m, "</script>", json)
+           : strcmp(name, "style") == 0 ? raw(m, "</style>", false)
+                                        : NULL;
 }
 
 const char *markup_problem(const char *text, size_t length, char *problem, size_t room)
@@ -142,6 +149,9 @@ const char *markup_problem(const char *text, size_t length, char *problem, size_
     if (starts(&m, "<!doctype html>\n"))
         m.at += strlen("<!doctype html>\n");
     while (!why && m.at < m.end)
-        why = starts(&m, "</") ? closing(&m) : *m.at == '<' ? element(&m) : m.at + 1 == m.end && *m.at == '\n' ? (m.at++, NULL) : characters(&m, "<");
+        why = starts(&m, "</")                     ? closing(&m)
+              : *m.at == '<'                       ? element(&m)
+              : m.at + 1 == m.end && *m.at == '\n' ? (m.at++, NULL)
+                                                   : characters(&m, "<");
     return why || !m.depth ? why : wrong(&m, "an element stays open");
 }

@@ -86,7 +86,7 @@ static const char *check_slopes(const char *text)
         double h = 2e-5, near_by = difference(machine, g, at, direction, h), wide = difference(machine, g, at, direction, 2 * h),
                close = difference(machine, g, at, direction, h / 20);
         loss_at(machine, g, at, direction, 0);
-        double found = (4 * near_by - wide) / 3; /* Richardson: the error is of the fourth order */
+        double found = (4 * near_by - wide) / 3;                         /* Richardson: the error is of the fourth order */
         double bend = fmax(fabs(near_by - wide), fabs(near_by - close)); /* where the loss bends, differences say little */
         if (bend < 1e-4 * (1 + fabs(found)) && !(fabs(found - slope) <= 1e-7 * (1 + fabs(found)) + 0.02 * fabs(near_by - wide)))
             return format("direction %d: the gradient says %.12g, the loss %.12g", round, slope, found);
@@ -173,11 +173,21 @@ static bool bound_by_size(const Net *reference, Trace *expected)
 }
 
 /* ---- compiled programs */
-typedef struct Running { const char *devices; int threads; bool predicts; } Running;
-typedef struct Build { const char *name, *options; Running runs[5]; const char *optional; /* what is said where it cannot be built */ } Build;
-static const Build ON_HOST[] = {{"fused", "--devices host:1-3", {{"1", 1, true}, {"1", 2, false}, {"2", 1, false}, {"3", 3, true}}, NULL}, {0}};
+typedef struct Running {
+    const char *devices;
+    int threads;
+    bool predicts;
+} Running;
+typedef struct Build {
+    const char *name, *options;
+    Running runs[5];
+    const char *optional; /* what is said where it cannot be built */
+} Build;
+static const Build ON_HOST[] = {
+    {"fused", "--devices host:1-3", {{"1", 1, true}, {"1", 2, false}, {"2", 1, false}, {"3", 3, true}}, NULL}, {0}};
 static const Build UNFUSED[] = {{"unfused", "--devices host:3 --no-fuse", {{"3", 3, true}}, NULL}, {0}};
-static const Build ON_GPUS[] = {{"for GPUs", "--devices cuda:1-3 --arch vgpu", {{"cuda:1", 2, true}, {"cuda:2", 2, false}, {"cuda:3", 3, true}}, NULL}, {0}};
+static const Build ON_GPUS[] = {
+    {"for GPUs", "--devices cuda:1-3 --arch vgpu", {{"cuda:1", 2, true}, {"cuda:2", 2, false}, {"cuda:3", 3, true}}, NULL}, {0}};
 static const Build BY_NVRTC[] = {{"by NVRTC", "--devices cuda:1 --arch sm_90", {{0}}, "need NVRTC"}, {0}};
 
 static const char *run_build(const char *folder, const char *text, const Running *r, Trace *found)
@@ -187,7 +197,8 @@ static const char *run_build(const char *folder, const char *text, const Running
                        r->predicts ? format("./program predict valid --data . %s", on) : NULL, found);
 }
 
-static const char *check_programs(const char *folder, const Build *builds, const char *text, const Net *reference, const Trace *expected)
+static const char *check_programs(const char *folder, const Build *builds, const char *text, const Net *reference,
+                                  const Trace *expected)
 {
     const char *mgpuc = getenv("MGPUC"), *why = write_model(folder, text, elaborated(text));
     for (const Build *build = builds; build->name && !why; build++) {
@@ -241,7 +252,8 @@ static int take_census(uint64_t from, uint64_t to)
     for (int op = 0; op < OPS && seen != MAP_FAILED; op++)
         if (OP_INFO[op].signature && !seen[op])
             text_add(&missing, " %s", OP_INFO[op].name);
-    printf(missing.length || seen == MAP_FAILED ? "not ok models: no random graph of %llu has%s\n" : "ok models: %llu random graphs have every operation%s\n",
+    printf(missing.length || seen == MAP_FAILED ? "not ok models: no random graph of %llu has%s\n"
+                                                : "ok models: %llu random graphs have every operation%s\n",
            (unsigned long long)(to - from + 1), text_of(&missing));
     return missing.length != 0;
 }
@@ -259,8 +271,9 @@ static const char *text_of_model(uint64_t seed, const Job *job)
 {
     size_t length;
     bool wide = job->ways && job->style == GROW_ANY && seed % 5 < 2;
-    const char *text = job->file_count ? read_file(job->files[seed], &length)
-                                       : grow_model(seed, &(GrowOptions){job->slopes, job->statements, wide ? GROW_WIDE : job->style});
+    const char *text = job->file_count
+                           ? read_file(job->files[seed], &length)
+                           : grow_model(seed, &(GrowOptions){job->slopes, job->statements, wide ? GROW_WIDE : job->style});
     if (!text)
         fail(1, "%s cannot be read: %m", job->files[seed]);
     return job->hostile ? grow_hostile(seed, text) : text;
@@ -415,7 +428,10 @@ int main(int argc, char **argv)
             job.statements = (int)strtol(next, NULL, 10);
             again = format("%s --statements %s", again, next);
         } else if (strcmp(word, "--style") == 0) {
-            job.style = strcmp(next, "graph") == 0 ? GROW_GRAPH : strcmp(next, "wide") == 0 ? GROW_WIDE : strcmp(next, "evaluation") == 0 ? GROW_EVALUATION : GROW_NETWORK;
+            job.style = strcmp(next, "graph") == 0        ? GROW_GRAPH
+                        : strcmp(next, "wide") == 0       ? GROW_WIDE
+                        : strcmp(next, "evaluation") == 0 ? GROW_EVALUATION
+                                                          : GROW_NETWORK;
             again = format("%s --style %s", again, next);
         } else if (strcmp(word, "--seconds") == 0) {
             limit = strtod(next, NULL);
@@ -431,9 +447,10 @@ int main(int argc, char **argv)
             job.gpus = next;
             again = format("%s --gpus %s", again, next);
         } else {
-            fprintf(stderr,
-                    "usage: models [--slopes] [--census] [--hostile] [--style network|graph|wide|evaluation] [--programs DIR] [--gpus DIR] [--ways DIR] [--seeds FROM..TO] [--seconds S] [--statements N] [--failures N] "
-                    "[--print SEED] [FILE ...]\n");
+            fprintf(
+                stderr,
+                "usage: models [--slopes] [--census] [--hostile] [--style network|graph|wide|evaluation] [--programs DIR] [--gpus DIR] [--ways DIR] [--seeds FROM..TO] [--seconds S] [--statements N] [--failures N] "
+                "[--print SEED] [FILE ...]\n");
             return 2;
         }
     }

@@ -15,16 +15,10 @@ uint64_t random_bits(Random *r)
     return z ^ z >> 31;
 }
 
-size_t random_below(Random *r, size_t n)
-{
-    return n ? (size_t)(random_bits(r) % n) : 0;
-}
+size_t random_below(Random *r, size_t n) { return n ? (size_t)(random_bits(r) % n) : 0; }
 
 /* ---- parts */
-static bool one_of(const char *set, uint8_t c)
-{
-    return c && strchr(set, c);
-}
+static bool one_of(const char *set, uint8_t c) { return c && strchr(set, c); }
 
 typedef struct Part {
     size_t begin, end;
@@ -133,9 +127,7 @@ static void change_bytes(Random *r, Bytes *b, size_t most)
         bytes[0] = random_below(r, 2) ? EDGES[random_below(r, sizeof EDGES)] : (uint8_t)random_bits(r);
         replace(b, most, (Part){n, n}, bytes, 1);
         break;
-    case 3:
-        replace(b, most, at, NULL, 0);
-        break;
+    case 3: replace(b, most, at, NULL, 0); break;
     case 4: { /* a run, again somewhere else */
         size_t length = at.end - at.begin, to = random_below(r, b->length + 1);
         uint8_t *run = malloc(length + 1);
@@ -214,19 +206,13 @@ static void change_text(Random *r, const FuzzTarget *t, Bytes *b, Bytes other)
     Part here = pick_token(r, b), there = pick_token(r, &other), line = pick_lines(r, b, 3), lines = pick_lines(r, &other, 6);
     size_t from = here.begin, most = t->most;
     switch (random_below(r, 10)) {
-    case 0:
-        replace(b, most, here, other.data + there.begin, there.end - there.begin);
-        break;
-    case 1:
-        replace_text(b, most, here, some_word(r, t));
-        break;
+    case 0: replace(b, most, here, other.data + there.begin, there.end - there.begin); break;
+    case 1: replace_text(b, most, here, some_word(r, t)); break;
     case 2:
         snprintf(text, sizeof text, " %s ", some_word(r, t));
         replace_text(b, most, (Part){from, from}, text);
         break;
-    case 3:
-        replace(b, most, here, NULL, 0);
-        break;
+    case 3: replace(b, most, here, NULL, 0); break;
     case 4: /* a number becomes another one */
         for (int tries = 0; tries < 20 && here.end > here.begin && !isdigit(b->data[here.begin]); tries++)
             here = pick_token(r, b);
@@ -243,15 +229,9 @@ static void change_text(Random *r, const FuzzTarget *t, Bytes *b, Bytes other)
         free(copy);
         break;
     }
-    case 6:
-        replace(b, most, line, NULL, 0);
-        break;
-    case 7:
-        replace(b, most, (Part){line.begin, line.begin}, other.data + lines.begin, lines.end - lines.begin);
-        break;
-    case 8:
-        replace(b, most, line, other.data + lines.begin, lines.end - lines.begin);
-        break;
+    case 6: replace(b, most, line, NULL, 0); break;
+    case 7: replace(b, most, (Part){line.begin, line.begin}, other.data + lines.begin, lines.end - lines.begin); break;
+    case 8: replace(b, most, line, other.data + lines.begin, lines.end - lines.begin); break;
     default: { /* a bracketed part of the one into the other */
         size_t open = there.begin, end = there.end;
         while (open < other.length && !one_of("([{", other.data[open]))

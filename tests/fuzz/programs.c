@@ -27,10 +27,7 @@ void trace_add(Trace *t, double value, const char *pattern, ...)
     t->said[t->count++] = (Said){name, value, 0};
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const Said *)a)->name, ((const Said *)b)->name);
-}
+static int by_name(const void *a, const void *b) { return strcmp(((const Said *)a)->name, ((const Said *)b)->name); }
 
 const char *trace_compare(const Trace *expected, const Trace *other, double tolerance, int *compared)
 {
@@ -44,8 +41,7 @@ const char *trace_compare(const Trace *expected, const Trace *other, double tole
         if (!a)
             continue;
         ++*compared;
-        bool same = a->value == b->value || (isnan(a->value) && isnan(b->value)) ||
-                    isinf(a->error) ||
+        bool same = a->value == b->value || (isnan(a->value) && isnan(b->value)) || isinf(a->error) ||
                     fabs(a->value - b->value) <= a->error + tolerance * (1 + fabs(a->value) + fabs(b->value));
         if (!same)
             why = mgpu_format("%s is %.17g, %.17g expected", b->name, b->value, a->value);
@@ -64,7 +60,8 @@ static int group_end(const Trace *t, int from)
 {
     int to = from;
     size_t length = group_length(t->said[from].name);
-    while (to < t->count && group_length(t->said[to].name) == length && strncmp(t->said[to].name, t->said[from].name, length) == 0)
+    while (to < t->count && group_length(t->said[to].name) == length &&
+           strncmp(t->said[to].name, t->said[from].name, length) == 0)
         to++;
     return to;
 }
@@ -100,7 +97,8 @@ void trace_bound(Trace *t, const Trace *initial, double factor)
             first += changes ? to - from : 0;
             largest = changes ? fmax(largest, size) : largest;
             for (int i = from; i < to; i++)
-                t->said[i].error = strstr(t->said[i].name, "accuracy") ? INFINITY : factor * (changes ? fmax(size, 0.1 * largest) : size);
+                t->said[i].error =
+                    strstr(t->said[i].name, "accuracy") ? INFINITY : factor * (changes ? fmax(size, 0.1 * largest) : size);
         }
 }
 

@@ -40,8 +40,7 @@ void run_cifar(const uint8_t *data, size_t length)
     write_in(folder, which == 0 ? "test_batch.bin" : which == 3 ? "train.bin" : "data_batch_1.bin", data, first);
     if (which == 1)
         write_in(folder, "data_batch_2.bin", data + first, length - first);
-    READ_SET(which, folder,
-             {"input image: u8[32, 32, 3]  input label: class(10)", "train = cifar(\"%s/test_batch.bin\")"},
+    READ_SET(which, folder, {"input image: u8[32, 32, 3]  input label: class(10)", "train = cifar(\"%s/test_batch.bin\")"},
              {"input image: f32[32, 32, 3]  input label: class(10)", "train = cifar(\"%s\") |> part(0, 0.5)"},
              {"input image: u8[32, 32, 3]  input label: class(10)", "train = cifar(\"%s\", cache = \"ram\")"},
              {"input label: class(100)  input coarse: class(20)", "train = cifar(\"%s\")"});
@@ -71,11 +70,11 @@ void run_text(const uint8_t *data, size_t length)
 
 /* ---- images: a line for each file, its path and after the last blank what it is: a good picture (g), one that ends early
  * (e), no picture (n), nothing at all (-), a folder (/), or anything else: a link to that path */
-static const uint8_t PICTURE[] = {
-    0x89, 'P',  'N',  'G',  '\r', '\n', 0x1a, '\n', 0,    0,    0,    13,   'I',  'H',  'D',  'R',  0,    0,    0,
-    1,    0,    0,    0,    1,    8,    0,    0,    0,    0,    0x3a, 0x7e, 0x9b, 0x55, 0,    0,    0,    10,   'I',
-    'D',  'A',  'T',  0x78, 0x9c, 0x63, 0x68, 0,    0,    0,    0x82, 0,    0x81, 0x77, 0xcd, 0x72, 0xb6, 0,    0,
-    0,    0,    'I',  'E',  'N',  'D',  0xae, 0x42, 0x60, 0x82}; /* 1 x 1, grey */
+static const uint8_t PICTURE[] = {0x89, 'P',  'N',  'G',  '\r', '\n', 0x1a, '\n', 0,    0,    0,    13,   'I',  'H',
+                                  'D',  'R',  0,    0,    0,    1,    0,    0,    0,    1,    8,    0,    0,    0,
+                                  0,    0x3a, 0x7e, 0x9b, 0x55, 0,    0,    0,    10,   'I',  'D',  'A',  'T',  0x78,
+                                  0x9c, 0x63, 0x68, 0,    0,    0,    0x82, 0,    0x81, 0x77, 0xcd, 0x72, 0xb6, 0,
+                                  0,    0,    0,    'I',  'E',  'N',  'D',  0xae, 0x42, 0x60, 0x82}; /* 1 x 1, grey */
 
 enum { MOST_FILES = 40 };
 
@@ -144,8 +143,7 @@ void run_images(const uint8_t *data, size_t length)
         length -= end ? bytes + 1 : bytes;
     }
     fclose(list);
-    READ_SET(which, folder,
-             {"input image: u8[1, 1, 1]  input label: class(4, other = 0)", "train = images(\"%s\")"},
+    READ_SET(which, folder, {"input image: u8[1, 1, 1]  input label: class(4, other = 0)", "train = images(\"%s\")"},
              {"input image: f32[4, 4, 3]  input label: class(9)",
               "train = images(\"%s\", on_bad = \"skip\") |> resize(5) |> center_crop(4)"},
              {"input image: u8[3, 3, 4]", "train = images(\"%s/\", cache = \"ram\") |> part(0, 0.7) |> random_resized_crop(3)"},

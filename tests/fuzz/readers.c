@@ -307,7 +307,8 @@ void run_categories(const uint8_t *data, size_t length)
         free(second);
     }
     free(text);
-    static const mgpu_input JOB = {.tensor = {.name = "job", .dtype = MGPU_U8}, .classes = 4, .ignore = 200, .other = MGPU_NO_LABEL};
+    static const mgpu_input JOB = {
+        .tensor = {.name = "job", .dtype = MGPU_U8}, .classes = 4, .ignore = 200, .other = MGPU_NO_LABEL};
     static char *words[] = {"blue", "green", NULL, "red", "1"};
     int64_t *classes =
         mgpu_classes_of_words(categories, &JOB, &(Words){.text = words, .count = MGPU_COUNT(words)}, NULL, "case", "case", NULL);
@@ -325,12 +326,13 @@ void run_categories(const uint8_t *data, size_t length)
     "1e9", "1e999", "9007199254740993", "9223372036854775807", "18446744073709551616", "\"a\":", "{}", "[]",             \
     "[[[[[[[[[[[[[[[[", "\xff"
 const char *const JSON_WORDS[] = {JSON_TOKENS, NULL};
+/* clang-format off */
 const char *const SAFETENSORS_WORDS[] = {
     JSON_TOKENS, "\"dtype\":\"F32\"", "\"shape\":[2]", "\"data_offsets\":[0,8]", "\"__metadata__\":{", "\"step\":\"3\"", "BOOL",
     "U8", "I8", "U16", "F16", "BF16", "F64", "I64", ",\"b\":{", NULL};
 const char *const NPY_WORDS[] = {
     "\x93NUMPY", "'descr'", "'fortran_order'", "'shape'", "True", "False", "<f4", ">f8", "|u1", "<i8", "|b1", "(", ")", ",", "{",
     "}", "(3,)", "(2, 3)", "4294967296", "9223372036854775807", "-1", NULL};
-const char *const CSV_WORDS[] = {
-    ",", ";", "\"", "\"\"", "\n", "\r\n", "?", "NaN", "inf", "-1", "1e5", "0x10", "age", "job", "size",
-    "\"a,b\"", " ", "\xff", "", NULL};
+/* clang-format on */
+const char *const CSV_WORDS[] = {",",   ";",    "\"",  "\"\"", "\n",   "\r\n",    "?", "NaN",  "inf", "-1",
+                                 "1e5", "0x10", "age", "job",  "size", "\"a,b\"", " ", "\xff", "",    NULL};

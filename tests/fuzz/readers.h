@@ -16,7 +16,7 @@ void run_tokens(const uint8_t *data, size_t length);
 void run_picture(const uint8_t *data, size_t length);
 void run_characters(const uint8_t *data, size_t length);
 void run_categories(const uint8_t *data, size_t length);
-void follow_log(const char *path);  /* `./train watch` */
+void follow_log(const char *path); /* `./train watch` */
 extern const char *const SAFETENSORS_WORDS[], *const JSON_WORDS[], *const NPY_WORDS[], *const CSV_WORDS[];
 
 /* ---- views.c: what people look at */

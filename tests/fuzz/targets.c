@@ -112,7 +112,8 @@ static void run_machine(const uint8_t *data, size_t length)
         Members g = members_of(m, PROCESSOR_CUDA, nodes, nodes * n);
         for (int k = 0; k < METHODS; k++)
             if (method_works(&g, (Method)k) && !(cost_collective(&g, COLLECT_ALL_REDUCE, (Method)k, 1e6).us >= 0))
-                fuzz_wrong("an all-reduce of %d by %s takes %g us", n, METHOD_NAME[k], cost_collective(&g, COLLECT_ALL_REDUCE, (Method)k, 1e6).us);
+                fuzz_wrong("an all-reduce of %d by %s takes %g us", n, METHOD_NAME[k],
+                           cost_collective(&g, COLLECT_ALL_REDUCE, (Method)k, 1e6).us);
         if (!(cost_upload(m, PROCESSOR_CUDA, n - 1, 1e6).us >= 0))
             fuzz_wrong("an upload to device %d takes %g us", n - 1, cost_upload(m, PROCESSOR_CUDA, n - 1, 1e6).us);
     }
@@ -167,7 +168,8 @@ static void run_image(const uint8_t *data, size_t length)
 /* ---- a dump -> graphs; what was read, printed and read again is printed the same. What is read may be simplified */
 static void run_graph(const uint8_t *data, size_t length)
 {
-    static const char *const NAMES[] = {"init", "prologue", "accumulate", "train", "eval", "predict", "report_train", "report_eval"};
+    static const char *const NAMES[] = {"init", "prologue", "accumulate",   "train",
+                                        "eval", "predict",  "report_train", "report_eval"};
     const char *stage = NULL;
     Model *m, *again;
     int count, same;
@@ -289,9 +291,9 @@ static const char *const WEIGHTS_WORDS[] = {"GGUF",
                                             NULL};
 
 static const char *const RULES_WORDS[] = {
-    "transpose(", "split(", "concat(", "reshape(", "unpair(", "gru(", "a.weight", "b.weight", "a.bias", "h0.qkv.weight", "*",
-    "*.weight",   " = ",    ", 1, 0)", ")",        "{a,b}",   "{",        "}",        "if ",    "[c, 3c]",       "prefix ",
-    "use gpt2",   "rules ", "say ",    "q, k",     "\n",      ";",        "#",        NULL};
+    "transpose(", "split(",   "concat(", "reshape(", "unpair(", "gru(",  "a.weight", "b.weight", "a.bias", "h0.qkv.weight",
+    "*",          "*.weight", " = ",     ", 1, 0)",  ")",       "{a,b}", "{",        "}",        "if ",    "[c, 3c]",
+    "prefix ",    "use gpt2", "rules ",  "say ",     "q, k",    "\n",    ";",        "#",        NULL};
 
 const FuzzTarget FUZZ_TARGETS[] = {
     {"parse", run_parse, "tests/lang examples tests/models dsl/stdlib", LANGUAGE, true, true, 20000},

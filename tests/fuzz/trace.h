@@ -22,7 +22,8 @@ void trace_bound(Trace *, const Trace *initial, double factor);
 /* the first number of `other` that is not that of `expected`, in words; NULL: none. What only one of them says does not
  * count; *compared: how many both say. */
 /* a group: what is called the same but for the last number */
-void trace_widen(Trace *, const Trace *const *others, int count, double factor); /* errors: what a group is off in the others, at most, times so much */
+/* errors: what a group is off in the others, at most, times so much */
+void trace_widen(Trace *, const Trace *const *others, int count, double factor);
 const char *trace_compare(const Trace *expected, const Trace *other, double tolerance, int *compared);
 
 /* ---- programs.c: what a compiled program says that has run in `folder` */

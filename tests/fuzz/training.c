@@ -59,10 +59,7 @@ Model *elaborated(const char *text)
     return m;
 }
 
-static Graph *simplified(const Way *w, Graph *g)
-{
-    return g && !w->raw ? simplify(g) : g;
-}
+static Graph *simplified(const Way *w, Graph *g) { return g && !w->raw ? simplify(g) : g; }
 
 /* the stages before the gradients */
 static Graph *prepared(const Way *w, Graph *g)
@@ -206,18 +203,9 @@ static Outcome run_report(Trainer *t, Graph *g, const char *what, int64_t number
     return y;
 }
 
-int64_t train_samples(const Model *m)
-{
-    return 2 * m->batch + (m->batch + 1) / 2;
-}
-int64_t valid_samples(const Model *m)
-{
-    return m->batch + 1;
-}
-static int64_t steps_of_epoch(const Model *m)
-{
-    return (train_samples(m) + m->batch - 1) / m->batch;
-}
+int64_t train_samples(const Model *m) { return 2 * m->batch + (m->batch + 1) / 2; }
+int64_t valid_samples(const Model *m) { return m->batch + 1; }
+static int64_t steps_of_epoch(const Model *m) { return (train_samples(m) + m->batch - 1) / m->batch; }
 
 static void run_outputs(Trainer *t)
 {
@@ -320,4 +308,3 @@ void run_training(const Net *n, Trace *trace)
     trace_variables(t);
     run_outputs(t);
 }
-

@@ -43,11 +43,11 @@ typedef struct Trainer {
         double best;
         bool any;
         int bad;
-    } *plateaus;
+    } * plateaus;
     Trace *trace;
 } Trainer;
 
-void begin(Trainer *, const Net *, Trace *);  /* variables have their initial values */
-void first_variables(const Net *, Trace *);   /* weights before the first step, as run_training says them after the last */
-void run_training(const Net *, Trace *);      /* what it says: trace.h */
+void begin(Trainer *, const Net *, Trace *); /* variables have their initial values */
+void first_variables(const Net *, Trace *);  /* weights before the first step, as run_training says them after the last */
+void run_training(const Net *, Trace *);     /* what it says: trace.h */
 #endif

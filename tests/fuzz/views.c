@@ -94,7 +94,8 @@ static void look_at_markup(int file)
 
 static void mgpuc(const char *command, const char *path, const char *output)
 {
-    char *words[] = {"mgpuc", (char *)(uintptr_t)command, (char *)(uintptr_t)path, output ? "-o" : NULL, (char *)(uintptr_t)output, NULL};
+    char *words[] = {
+        "mgpuc", (char *)(uintptr_t)command, (char *)(uintptr_t)path, output ? "-o" : NULL, (char *)(uintptr_t)output, NULL};
     mgpuc_main(output ? 5 : 3, words);
 }
 
@@ -113,7 +114,8 @@ void run_log(const uint8_t *data, size_t length)
     char *log = allocate(length + sizeof END);
     memcpy(log, data, length);
     memcpy(log + length, END, sizeof END);
-    const char *path = fuzz_file((const uint8_t *)log, length + (timeline ? 0 : sizeof END - 1)), *pages = format("/proc/self/fd/%d", page);
+    const char *path = fuzz_file((const uint8_t *)log, length + (timeline ? 0 : sizeof END - 1)),
+               *pages = format("/proc/self/fd/%d", page);
     if (!timeline) {
         follow_log(path);
         look_at("what watch says", printed(out));

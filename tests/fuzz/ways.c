@@ -28,12 +28,43 @@ static bool chance(Drawer *d, int percent) { return below(d, 100) < percent; }
 #define ONE_OF(D, LIST) ((LIST)[below(D, COUNT(LIST))])
 
 /* ---- how it is compiled */
-static const char *const HOST_PLANS[] = {"keras", "bcast-slice", "cpu-slice", "tower-avg", "staged-input", "ps-gpu", "ring-fused", "replicated-copy",
-                                         "auto,reduce=tree", "auto,reduce=ring", "auto,slots=4", "auto,slots=1", "auto,input=slice",
-                                         "auto,input=whole", "auto,waited=sync", "auto,waited=comm", "auto,variables=host", "auto,variables=device"};
-static const char *const GPU_PLANS[] = {"keras", "ps-cpu", "ps-gpu", "staged-input", "replicated-copy", "replicated-nccl", "ring-fused", "auto,reduce=tree",
-                                        "auto,reduce=peer", "auto,reduce=copy", "auto,reduce=host", "auto,slots=4", "auto,slots=1", "auto,input=slice",
-                                        "auto,input=whole", "auto,waited=sync", "auto,waited=comm", "auto,variables=host", "auto,variables=device"};
+static const char *const HOST_PLANS[] = {"keras",
+                                         "bcast-slice",
+                                         "cpu-slice",
+                                         "tower-avg",
+                                         "staged-input",
+                                         "ps-gpu",
+                                         "ring-fused",
+                                         "replicated-copy",
+                                         "auto,reduce=tree",
+                                         "auto,reduce=ring",
+                                         "auto,slots=4",
+                                         "auto,slots=1",
+                                         "auto,input=slice",
+                                         "auto,input=whole",
+                                         "auto,waited=sync",
+                                         "auto,waited=comm",
+                                         "auto,variables=host",
+                                         "auto,variables=device"};
+static const char *const GPU_PLANS[] = {"keras",
+                                        "ps-cpu",
+                                        "ps-gpu",
+                                        "staged-input",
+                                        "replicated-copy",
+                                        "replicated-nccl",
+                                        "ring-fused",
+                                        "auto,reduce=tree",
+                                        "auto,reduce=peer",
+                                        "auto,reduce=copy",
+                                        "auto,reduce=host",
+                                        "auto,slots=4",
+                                        "auto,slots=1",
+                                        "auto,input=slice",
+                                        "auto,input=whole",
+                                        "auto,waited=sync",
+                                        "auto,waited=comm",
+                                        "auto,variables=host",
+                                        "auto,variables=device"};
 static const char *const SHARDS[] = {"optimizer", "gradients", "weights"};
 static const char *const BUCKETS[] = {"1", "100", "1000", "1000000000"};
 static const char *const PLAIN[] = {"--no-fuse", "--no-reuse", "--bodies"};
@@ -71,15 +102,20 @@ static void draw_plan(Drawer *d, Made *m, Text *options)
 /* room for a part of what the program takes without recomputing */
 static const char *recomputing(Drawer *d, const char *options)
 {
-    return format(" --set 'recompute=\"auto\"' --memory $('%s' check '%s'%s --json | grep -o '\"bytes\":[0-9]*' | awk -F: '{ all += $2; if ($2 > most) most = $2 } "
-                  "END { printf \"%%dkB\", %s * %.5f }')",
-                  d->mgpuc, model_file, options, strstr(options, "host:") ? "all" : "most", (0.5 + 0.05 * below(d, 10)) / 1000);
+    return format(
+        " --set 'recompute=\"auto\"' --memory $('%s' check '%s'%s --json | grep -o '\"bytes\":[0-9]*' | awk -F: '{ all += $2; if ($2 > most) most = $2 } "
+        "END { printf \"%%dkB\", %s * %.5f }')",
+        d->mgpuc, model_file, options, strstr(options, "host:") ? "all" : "most", (0.5 + 0.05 * below(d, 10)) / 1000);
 }
 
 static Made draw_program(Drawer *d)
 {
     static const int DEVICES[] = {1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8};
-    Made m = {.target = chance(d, 45) ? ON_HOST : chance(d, 60) ? ON_GPUS : BY_PTX, .devices = ONE_OF(d, DEVICES), .capability = 80};
+    Made m = {.target = chance(d, 45)   ? ON_HOST
+                        : chance(d, 60) ? ON_GPUS
+                                        : BY_PTX,
+              .devices = ONE_OF(d, DEVICES),
+              .capability = 80};
     const char *arch = m.target == BY_PTX ? ONE_OF(d, ARCHS) : chance(d, 8) ? "vgpu-check" : "vgpu";
     bool host = m.target == ON_HOST;
     if (m.target == BY_PTX)
@@ -103,7 +139,8 @@ static Made draw_program(Drawer *d)
         text_add(&t, " %s", ONE_OF(d, PLAIN));
     if (chance(d, 15))
         text_add(&t, "%s", recomputing(d, text_of(&t)));
-    m.compilers = chance(d, 30) || strcmp(arch, "vgpu-check") == 0 ? "CC='cc -O2' CXX='c++ -O1' " : ""; /* g++ alone asks at every access */
+    /* g++ alone asks at every access */
+    m.compilers = chance(d, 30) || strcmp(arch, "vgpu-check") == 0 ? "CC='cc -O2' CXX='c++ -O1' " : "";
     if (m.processes)
         text_add(&t, " --mpi"); /* which recomputing does not ask for */
     m.command = format("%s'%s' '%s'%s -o", m.compilers, d->mgpuc, model_file, text_of(&t));
@@ -116,8 +153,8 @@ static const char *const GRAPHS[] = {"off", "wait", "on", "nccl"};
 
 static void draw_machine(Drawer *d, const Made *m, Text *t)
 {
-    text_add(t, "printf '%%s\\n' 'devices %d' 'driver 13.0' 'capability * %d.0' 'seed %d'%s >machine; ", GPUS, m->capability / 10, below(d, 1000),
-             m->target == BY_PTX && chance(d, 60) ? " 'ptx quick'" : "");
+    text_add(t, "printf '%%s\\n' 'devices %d' 'driver 13.0' 'capability * %d.0' 'seed %d'%s >machine; ", GPUS, m->capability / 10,
+             below(d, 1000), m->target == BY_PTX && chance(d, 60) ? " 'ptx quick'" : "");
 }
 
 /* what is before the program and after it */
@@ -151,7 +188,10 @@ static const char *draw_run(Drawer *d, const Made *m, const char *program, const
 }
 
 /* ---- a way: one run, or the beginning of one and its end by another program */
-static bool was_refused(const char *why) { return strstr(why, "ended with 1:") || strstr(why, "ended with 2:") || strstr(why, "need NVRTC"); }
+static bool was_refused(const char *why)
+{
+    return strstr(why, "ended with 1:") || strstr(why, "ended with 2:") || strstr(why, "need NVRTC");
+}
 
 typedef struct WayDrawn {
     const char *builds[2], *train, *predict;
@@ -176,7 +216,8 @@ static WayDrawn draw_way(Drawer *d)
 }
 
 /* NULL, or why; *refused: it is no mistake */
-static const char *run_way(const char *folder, const WayDrawn *w, const char *text, const Trace *expected, Trace *found, bool *refused)
+static const char *run_way(const char *folder, const WayDrawn *w, const char *text, const Trace *expected, Trace *found,
+                           bool *refused)
 {
     for (int i = 0; i < COUNT(w->builds) && w->builds[i]; i++) {
         const char *why = run_command(folder, w->builds[i]);
@@ -192,10 +233,12 @@ static const char *run_way(const char *folder, const WayDrawn *w, const char *te
     return !why && compared < 2 * STEPS ? format("only %d numbers to compare", compared) : why;
 }
 
-const char *check_ways(const char *folder, uint64_t seed, const char *text, const Net *reference, const Trace *expected, Trace *found, WayCounts *counts)
+const char *check_ways(const char *folder, uint64_t seed, const char *text, const Net *reference, const Trace *expected,
+                       Trace *found, WayCounts *counts)
 {
     const char *mgpuc = getenv("MGPUC"), *why = write_model(folder, text, reference->m);
-    Drawer drawer = {.r = {seed ^ 0x77617973u}, .mgpuc = mgpuc ? mgpuc : "mgpuc",
+    Drawer drawer = {.r = {seed ^ 0x77617973u},
+                     .mgpuc = mgpuc ? mgpuc : "mgpuc",
                      .mpi = system("command -v mpicc >/dev/null && command -v mpirun >/dev/null") == 0};
     for (int i = 0; i < WAYS_OF_MODEL && !why; i++) {
         WayDrawn w = draw_way(&drawer);
@@ -204,7 +247,11 @@ const char *check_ways(const char *folder, uint64_t seed, const char *text, cons
         why = run_way(folder, &w, text, expected, found, &refused);
         counts->run++;
         counts->refused += refused;
-        printf("# %s %s; %s; %s\n", refused ? "refused" : why ? "wrong" : "right", w.builds[0], w.builds[1] ? w.builds[1] : "", w.train);
+        printf("# %s %s; %s; %s\n",
+               refused ? "refused"
+               : why   ? "wrong"
+                       : "right",
+               w.builds[0], w.builds[1] ? w.builds[1] : "", w.train);
         if (refused)
             printf("# %s\n", strstr(why, "error:") ? strstr(why, "error:") : why);
         why = refused ? NULL : why;

@@ -9,5 +9,6 @@ typedef struct WayCounts {
 } WayCounts;
 
 /* the model by some ways, each against what is expected; NULL, or what is wrong. *found: what the last of them says */
-const char *check_ways(const char *folder, uint64_t seed, const char *text, const Net *reference, const Trace *expected, Trace *found, WayCounts *);
+const char *check_ways(const char *folder, uint64_t seed, const char *text, const Net *reference, const Trace *expected,
+                       Trace *found, WayCounts *);
 #endif

@@ -258,7 +258,11 @@ static void fail_each(const char *weights) { (void)weights; }
 #endif
 
 /* ---- threads */
-typedef struct Use { words *model; const char *weights, *wrong; int number; } Use;
+typedef struct Use {
+    words *model;
+    const char *weights, *wrong;
+    int number;
+} Use;
 
 static void *use(void *argument)
 {

@@ -4,7 +4,7 @@
 
 #include "tests/mutation/mutation.h"
 
-typedef struct Change {     /* it gets its own copy of one device of one phase */
+typedef struct Change { /* it gets its own copy of one device of one phase */
     Schedule *s;
     int phase, device;
     DeviceSchedule *d;
@@ -16,8 +16,8 @@ typedef struct Change {     /* it gets its own copy of one device of one phase *
 DeviceSchedule *own_device(Schedule *, int phase, int device);
 bool pick_op(const Change *, bool (*fits)(const Change *, const ScheduledOp *), int *op);
 const char *changed_op(const Change *, int op);
-bool is_own(const Buffer *);        /* each thread has its own */
-void remove_op(Change *, int op);   /* what waited for it waits for nothing */
+bool is_own(const Buffer *);      /* each thread has its own */
+void remove_op(Change *, int op); /* what waited for it waits for nothing */
 
 /* ---- mutate_values.c: what is computed */
 bool swap_arguments(Change *);

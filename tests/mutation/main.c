@@ -25,7 +25,7 @@ typedef struct Example {
 
 typedef struct Tally {
     int mutants, rejected, equivalent, conservative, wrong;
-    char message[MESSAGE];      /* of the first wrong one */
+    char message[MESSAGE]; /* of the first wrong one */
 } Tally;
 
 /* ---- examples */
@@ -63,7 +63,10 @@ static const char *check_example(const Example *e, Random *random)
 
 /* ---- mutants */
 
-typedef struct Kind { Mutation mutation; bool everywhere; } Kind;
+typedef struct Kind {
+    Mutation mutation;
+    bool everywhere;
+} Kind;
 
 /* a run asks for phases by their names: where these are in the mutant; else what is missing */
 static const char *find_phases(const Schedule *s, const Schedule *mutant, int steps[RUN_STEPS])
@@ -172,8 +175,7 @@ static bool judge_kind(Example *examples, int example_count, Kind kind, int muta
             return false;
         }
     }
-    printf("# %-26s %8d %8d %10d %12d %5d\n", name, sum->mutants, sum->rejected, sum->equivalent, sum->conservative,
-           sum->wrong);
+    printf("# %-26s %8d %8d %10d %12d %5d\n", name, sum->mutants, sum->rejected, sum->equivalent, sum->conservative, sum->wrong);
     if (sum->wrong)
         printf("not ok %s: %d mutants accepted although they are wrong; %s\n", name, sum->wrong, sum->message);
     else if (sum->mutants < least)
@@ -224,7 +226,7 @@ int main(int argc, char **argv)
         all.wrong += t.wrong;
     }
     printf("%s all: %d mutants: %d rejected (%d of them equivalent) + %d equivalent, %d accepted although they are wrong\n",
-           all.wrong || all.mutants < 2 * each * MUTATIONS ? "not ok" : "ok", all.mutants, all.rejected, all.conservative, all.equivalent,
-           all.wrong);
+           all.wrong || all.mutants < 2 * each * MUTATIONS ? "not ok" : "ok", all.mutants, all.rejected, all.conservative,
+           all.equivalent, all.wrong);
     return good && !all.wrong && all.mutants >= 2 * each * MUTATIONS ? 0 : 1;
 }

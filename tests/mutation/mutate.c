@@ -8,12 +8,12 @@
 #include <string.h>
 
 const char *const MUTATION_NAME[MUTATIONS] = {
-    "drop_wait",  "swap_neighbours", "shift_buffer", "shrink_buffer", "change_samples",   "change_collective", "wrong_slot",
-    "wrong_step", "merge_regions",    "move_call",    "drop_samples",  "overlap_in_region", "add_wait", "change_lane",
-    "swap_arguments", "change_kernel", "drop_call", "drop_operation", "drop_argument", "wrong_argument", "shrink_argument",
-    "change_dtype", "exchange_index", "change_transfer", "change_part", "drop_gather", "late_gather",
-    "free_early", "cut_segment", "swap_lanes",
-    "drop_phase", "rename_phase", "exchange_phases", "drop_training"};
+    "drop_wait",     "swap_neighbours", "shift_buffer",    "shrink_buffer", "change_samples", "change_collective",
+    "wrong_slot",    "wrong_step",      "merge_regions",   "move_call",     "drop_samples",   "overlap_in_region",
+    "add_wait",      "change_lane",     "swap_arguments",  "change_kernel", "drop_call",      "drop_operation",
+    "drop_argument", "wrong_argument",  "shrink_argument", "change_dtype",  "exchange_index", "change_transfer",
+    "change_part",   "drop_gather",     "late_gather",     "free_early",    "cut_segment",    "swap_lanes",
+    "drop_phase",    "rename_phase",    "exchange_phases", "drop_training"};
 
 /* ---- copies */
 
@@ -80,10 +80,7 @@ static bool reduces(const Change *c, const ScheduledOp *op)
     return op->verb == VERB_TRANSFER;
 }
 
-static bool has_slots(const Change *c, const Access *a)
-{
-    return c->d->buffers[a->buffer].slots > 1;
-}
+static bool has_slots(const Change *c, const Access *a) { return c->d->buffers[a->buffer].slots > 1; }
 
 static bool uses_slots(const Change *c, const ScheduledOp *op)
 {
@@ -96,10 +93,7 @@ static bool uses_slots(const Change *c, const ScheduledOp *op)
     return false;
 }
 
-const char *changed_op(const Change *c, int op)
-{
-    return format("d%d.%s", c->device, c->d->ops[op].id);
-}
+const char *changed_op(const Change *c, int op) { return format("d%d.%s", c->device, c->d->ops[op].id); }
 
 /* the call before this one, in its lane; -1: none */
 static int call_before(const Change *c, const ScheduledOp *op)
@@ -204,10 +198,7 @@ static bool swap_lanes(Change *c)
     return true;
 }
 
-bool is_own(const Buffer *b)
-{
-    return b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL;
-}
+bool is_own(const Buffer *b) { return b->kind == BUFFER_WORKSPACE || b->kind == BUFFER_LOCAL; }
 
 /* a change to a buffer that persists is made in all phases three times of four */
 static bool change_buffer(Change *c, int buffer, int64_t offset, int64_t bytes, int slots)
@@ -453,8 +444,8 @@ static bool move_call(Change *c)
         return false;
     ScheduledOp *op = &c->d->ops[o], *before = &c->d->ops[call_before(c, op)];
     ScheduledOp *moved = random_below(c->random, 2) ? op : before, *other = moved == op ? before : op;
-    c->what =
-        format("%s moves into the region of %s", changed_op(c, (int)(moved - c->d->ops)), changed_op(c, (int)(other - c->d->ops)));
+    c->what = format("%s moves into the region of %s", changed_op(c, (int)(moved - c->d->ops)),
+                     changed_op(c, (int)(other - c->d->ops)));
     moved->region = other->region;
     moved->chunk = other->chunk;
     return true;
@@ -547,7 +538,8 @@ static void move_share(Change *c, const CollectiveRecord *x, int device, const m
     DeviceSchedule *d = device == c->device ? c->d : own_device(c->s, c->phase, device);
     ScheduledOp *op = &d->ops[x->ops[device]];
     int64_t each = dtype_bytes(x->dtype), begin = op->reads[0].begin - mgpu_sent_by(before, x->count, device).begin * each;
-    mgpu_range sent = mgpu_sent_by(&x->participants, x->count, device), received = mgpu_received_by(&x->participants, x->count, device);
+    mgpu_range sent = mgpu_sent_by(&x->participants, x->count, device),
+               received = mgpu_received_by(&x->participants, x->count, device);
     op->reads[0].begin = begin + sent.begin * each;
     op->reads[0].end = begin + sent.end * each;
     op->writes[0].begin = begin + received.begin * each;
@@ -582,8 +574,10 @@ static bool change_transfer(Change *c)
         *(random_below(c->random, 2) ? &parties->from : &parties->to) = random_below(c->random, c->s->devices + 1);
     }
     c->what = format("%s %s: %s, from %d to %d, part %d moved by %d", mgpu_transfer_row(before.transfer)->kind, x->name,
-                     mgpu_transfer_row(parties->transfer)->kind, parties->from, parties->to, d, parties->parts != before.parts ? by : 0);
-    return before.transfer != parties->transfer || before.from != parties->from || before.to != parties->to || (parties->parts != before.parts && by);
+                     mgpu_transfer_row(parties->transfer)->kind, parties->from, parties->to, d,
+                     parties->parts != before.parts ? by : 0);
+    return before.transfer != parties->transfer || before.from != parties->from || before.to != parties->to ||
+           (parties->parts != before.parts && by);
 }
 
 /* ---- of whole phases */
@@ -628,7 +622,8 @@ static bool drop_training(Change *c)
     int kept = 0, stated = 0;
     COPY(s->phase_digests, s->phase_digest_count);
     for (int p = 0; p < s->phase_count; p++)
-        if (!strncmp(s->phases[p].name, "init", 4) || !strncmp(s->phases[p].name, "eval", 4) || !strncmp(s->phases[p].name, "predict", 7))
+        if (!strncmp(s->phases[p].name, "init", 4) || !strncmp(s->phases[p].name, "eval", 4) ||
+            !strncmp(s->phases[p].name, "predict", 7))
             s->phases[kept++] = s->phases[p];
     for (int p = 0; p < s->phase_digest_count; p++)
         for (int k = 0; k < kept; k++)
@@ -644,14 +639,15 @@ static bool drop_training(Change *c)
 Schedule *mutate(const Schedule *s, Mutation kind, bool everywhere, Random *random, const char **what, int *phase)
 {
     static bool (*const MAKE[MUTATIONS])(Change *) = {
-        drop_wait,  swap_neighbours, shift_buffer, shrink_buffer, change_samples,   change_collective, wrong_slot,
-        wrong_step, merge_regions,    move_call,    drop_samples,  overlap_in_region, add_wait, change_lane,
-        swap_arguments, change_kernel, drop_call, drop_operation, drop_argument, wrong_argument, shrink_argument,
-        change_dtype, exchange_index, change_transfer, change_part, drop_gather, late_gather, free_early, cut_segment, swap_lanes,
-        drop_phase, rename_phase, exchange_phases, drop_training};
+        drop_wait,      swap_neighbours, shift_buffer,    shrink_buffer,  change_samples,    change_collective, wrong_slot,
+        wrong_step,     merge_regions,   move_call,       drop_samples,   overlap_in_region, add_wait,          change_lane,
+        swap_arguments, change_kernel,   drop_call,       drop_operation, drop_argument,     wrong_argument,    shrink_argument,
+        change_dtype,   exchange_index,  change_transfer, change_part,    drop_gather,       late_gather,       free_early,
+        cut_segment,    swap_lanes,      drop_phase,      rename_phase,   exchange_phases,   drop_training};
     Change c = {.s = copy_schedule(s), .phase = random_below(random, s->phase_count)};
     const char *name = s->phases[c.phase].name;
-    int first = everywhere ? 0 : random_below(random, s->devices), last = everywhere && kind != CHANGE_DTYPE && kind < DROP_PHASE ? s->devices - 1 : first;
+    int first = everywhere ? 0 : random_below(random, s->devices),
+        last = everywhere && kind != CHANGE_DTYPE && kind < DROP_PHASE ? s->devices - 1 : first;
     Random same = *random; /* devices have equal lists of operations and buffers, so equal draws make the same change */
     for (int d = first; d <= last; d++) {
         Random own = same;
@@ -665,8 +661,8 @@ Schedule *mutate(const Schedule *s, Mutation kind, bool everywhere, Random *rand
     }
     if (everywhere && kind < DROP_PHASE)
         remove_empty(c.s, c.phase);
-    *what = format("%s%s, phase %s: %s", MUTATION_NAME[kind], everywhere && s->devices > 1 ? " on all devices" : "",
-                   name, c.what);
+    *what =
+        format("%s%s, phase %s: %s", MUTATION_NAME[kind], everywhere && s->devices > 1 ? " on all devices" : "", name, c.what);
     *phase = c.phase;
     return c.s;
 }

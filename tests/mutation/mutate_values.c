@@ -180,14 +180,15 @@ bool change_part(Change *c)
         a->begin += (op->own.begin - before.begin) * (a->of / op->elements);
         a->end += (op->own.end - before.end) * (a->of / op->elements);
     }
-    c->what = format("%s computes elements [%lld, %lld), not [%lld, %lld)%s", changed_op(c, o), (long long)op->own.begin, (long long)op->own.end,
-                     (long long)before.begin, (long long)before.end, moves ? ", and touches them" : "");
+    c->what = format("%s computes elements [%lld, %lld), not [%lld, %lld)%s", changed_op(c, o), (long long)op->own.begin,
+                     (long long)op->own.end, (long long)before.begin, (long long)before.end, moves ? ", and touches them" : "");
     return by && (begin || end);
 }
 
 static bool gathers(const Change *c, const ScheduledOp *op)
 {
-    return op->verb == VERB_TRANSFER && c->s->phases[c->phase].collectives[op->target].participants.transfer == MGPU_TRANSFER_ALL_GATHER;
+    return op->verb == VERB_TRANSFER &&
+           c->s->phases[c->phase].collectives[op->target].participants.transfer == MGPU_TRANSFER_ALL_GATHER;
 }
 
 bool drop_gather(Change *c)
@@ -247,7 +248,8 @@ static bool outlives(const Change *c, int freed, int taken)
 
 bool free_early(Change *c)
 {
-    int count = c->d->buffer_count, freed = random_below(c->random, count), taken = random_below(c->random, count), tries = count * count;
+    int count = c->d->buffer_count, freed = random_below(c->random, count), taken = random_below(c->random, count),
+        tries = count * count;
     while (tries-- > 0 && !outlives(c, freed, taken)) {
         taken = (taken + 1) % count;
         freed = taken ? freed : (freed + 1) % count;
@@ -255,14 +257,16 @@ bool free_early(Change *c)
     if (tries < 0)
         return false;
     Buffer *from = &c->d->buffers[freed], *to = &c->d->buffers[taken];
-    c->what = format("%s gets the bytes of %s, which %s needs", to->name, from->name, changed_op(c, find_use(c->d, freed, 0, true)));
+    c->what =
+        format("%s gets the bytes of %s, which %s needs", to->name, from->name, changed_op(c, find_use(c->d, freed, 0, true)));
     to->offset = from->offset;
     return true;
 }
 
 static bool sends_bits(const Change *c, const ScheduledOp *op)
 {
-    return op->verb == VERB_TRANSFER && c->s->phases[c->phase].collectives[op->target].participants.transfer == MGPU_TRANSFER_REDUCE_BITS;
+    return op->verb == VERB_TRANSFER &&
+           c->s->phases[c->phase].collectives[op->target].participants.transfer == MGPU_TRANSFER_REDUCE_BITS;
 }
 
 static void move_accesses(const Change *c, int buffer, int64_t from, int64_t by)

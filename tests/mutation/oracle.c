@@ -23,10 +23,7 @@ uint64_t random_bits(Random *r)
     return z ^ z >> 31;
 }
 
-int random_below(Random *r, int n)
-{
-    return (int)(random_bits(r) % (uint64_t)n);
-}
+int random_below(Random *r, int n) { return (int)(random_bits(r) % (uint64_t)n); }
 
 uint64_t mix(uint64_t hash, uint64_t word)
 {
@@ -75,13 +72,18 @@ static bool has_byte(const CollectiveRecord *c, int share, int member, int64_t o
     }
 }
 
-typedef struct Byte { uint64_t token; int64_t origin; } Byte; /* origin: of the write, counted from the begin of the whole value */
+/* origin: of the write, counted from the begin of the whole value */
+typedef struct Byte {
+    uint64_t token;
+    int64_t origin;
+} Byte;
 
 /* A segment that is sent as bits has two values if one call has written all of it, from a segment's begin on. What a device sends of
  * others is garbage */
 static bool is_mixed(const CollectiveRecord *c, const Memory *m, const Whole *whole, int i)
 {
-    int64_t bytes = MGPU_SEGMENT * (int64_t)dtype_bytes(c->dtype), offset = m->address[i] - whole->begin, begin = offset / bytes * bytes;
+    int64_t bytes = MGPU_SEGMENT * (int64_t)dtype_bytes(c->dtype), offset = m->address[i] - whole->begin,
+            begin = offset / bytes * bytes;
     bool mixed = (m->origin[i] - whole->begin) % bytes != 0;
     for (int k = whole->first; k < whole->last; k++) {
         int64_t at = m->address[k] - whole->begin;
@@ -228,7 +230,7 @@ static uint64_t execute_order(Run *r, uint64_t garbage)
 typedef struct Choice {
     enum { LOWEST, ANY, BY_LANE } by;
     Random *random;
-    uint64_t *rank;             /* BY_LANE: of (device, lane) */
+    uint64_t *rank; /* BY_LANE: of (device, lane) */
 } Choice;
 
 static int choose(const Run *r, const Choice *c, int ready)
@@ -311,7 +313,10 @@ static uint64_t **find_ancestors(const Run *r)
     return bits;
 }
 
-typedef struct Use { int segment, node; bool write; } Use;
+typedef struct Use {
+    int segment, node;
+    bool write;
+} Use;
 
 static int compare_uses(const void *a, const void *b)
 {

@@ -12,10 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t hash_text(const char *text)
-{
-    return hash_bytes(0, text, strlen(text));
-}
+static uint64_t hash_text(const char *text) { return hash_bytes(0, text, strlen(text)); }
 
 /* ---- the graph */
 
@@ -34,13 +31,21 @@ static void add_edge(Run *r, int from, int to)
 
 static int add_instance(Run *r, int step, int device, int phase, Lane lane, const ScheduledOp *op)
 {
-    Instance i = {.device = device, .step = step, .phase = phase, .op = op, .lane = lane, .gate = r->count, .region = -1,
+    Instance i = {.device = device,
+                  .step = step,
+                  .phase = phase,
+                  .op = op,
+                  .lane = lane,
+                  .gate = r->count,
+                  .region = -1,
                   .chunk = op ? op->chunk : 0};
     if (op) {
         const DeviceSchedule *d = &r->schedule->phases[phase].devices[device];
         i.reported_before = (op->verb == VERB_REPORT || op->verb == VERB_FETCH) && op->read_count && op->reads[0].slot < 0;
-        i.name = mix(mix(mix(mix(hash_text(op->id), hash_text(op->label)), (uint64_t)phase), (uint64_t)device), (uint64_t)(step - i.reported_before));
-        i.name = op->elements ? mix(mix(mix(i.name, (uint64_t)op->own.begin), (uint64_t)op->own.end), (uint64_t)op->elements) : i.name;
+        i.name = mix(mix(mix(mix(hash_text(op->id), hash_text(op->label)), (uint64_t)phase), (uint64_t)device),
+                     (uint64_t)(step - i.reported_before));
+        i.name =
+            op->elements ? mix(mix(mix(i.name, (uint64_t)op->own.begin), (uint64_t)op->own.end), (uint64_t)op->elements) : i.name;
         i.name = mix(mix(mix(i.name, (uint64_t)d->first), (uint64_t)d->share), (uint64_t)d->capacity);
     }
     add_edge(r, r->chain[lane][device], r->count);
@@ -190,8 +195,10 @@ static const char *add_waits(Run *r)
             if (step < 0)
                 continue;
             bool same = r->steps[step] == x->phase;
-            add_edge(r, same ? r->at[step][x->device * r->most_ops + wait.op]
-                             : r->end_of[step_place(r, step, x->device, (int)d->ops[wait.op].lane)], x->gate);
+            add_edge(r,
+                     same ? r->at[step][x->device * r->most_ops + wait.op]
+                          : r->end_of[step_place(r, step, x->device, (int)d->ops[wait.op].lane)],
+                     x->gate);
         }
     }
     for (int q = 1; q <= RUN_STEPS; q++)
@@ -218,11 +225,14 @@ static bool has_share(const CollectiveRecord *c, const Instance *x)
     if (c->participants.from < 0 || c->participants.to < 0)
         return false;
     for (int d = 0; c->participants.parts && d <= x->device; d++)
-        if (c->participants.parts[d] < 0 || c->participants.parts[d] > c->participants.parts[d + 1] || c->participants.parts[d + 1] > c->count)
+        if (c->participants.parts[d] < 0 || c->participants.parts[d] > c->participants.parts[d + 1] ||
+            c->participants.parts[d + 1] > c->count)
             return false;
-    mgpu_range sent = mgpu_sent_by(&c->participants, c->count, x->device), received = mgpu_received_by(&c->participants, c->count, x->device);
+    mgpu_range sent = mgpu_sent_by(&c->participants, c->count, x->device),
+               received = mgpu_received_by(&c->participants, c->count, x->device);
     return x->op->read_count == 1 && x->op->write_count == 1 && reads->buffer == writes->buffer &&
-           reads->end - reads->begin == (sent.end - sent.begin) * each && writes->end - writes->begin == (received.end - received.begin) * each &&
+           reads->end - reads->begin == (sent.end - sent.begin) * each &&
+           writes->end - writes->begin == (received.end - received.begin) * each &&
            reads->begin - writes->begin == (sent.begin - received.begin) * each;
 }
 
@@ -336,22 +346,17 @@ Whole whole_seen(const Run *r, const Instance *x)
     const CollectiveRecord *c = &r->schedule->phases[x->phase].collectives[x->op->target];
     const Memory *m = &r->memory[x->device];
     int64_t each = dtype_bytes(c->dtype);
-    Whole w = {.begin = access_address(r, x, &x->op->reads[0]) - mgpu_sent_by(&c->participants, c->count, x->device).begin * each};
+    Whole w = {.begin =
+                   access_address(r, x, &x->op->reads[0]) - mgpu_sent_by(&c->participants, c->count, x->device).begin * each};
     w.end = w.begin + c->count * each;
     w.first = segment_of(m, w.begin);
     w.last = segment_of(m, w.end);
     return w;
 }
 
-static void add_address(Memory *m, int64_t address)
-{
-    APPEND(m->address, m->count, address);
-}
+static void add_address(Memory *m, int64_t address) { APPEND(m->address, m->count, address); }
 
-static int64_t memory_bytes(const DeviceSchedule *d)
-{
-    return d->arena_bytes + (THREADS - 1) * d->work_bytes;
-}
+static int64_t memory_bytes(const DeviceSchedule *d) { return d->arena_bytes + (THREADS - 1) * d->work_bytes; }
 
 /* a thread's own place for the samples of its chunk */
 static bool has_room(const DeviceSchedule *d, const Instance *x, const Access *a)
@@ -360,7 +365,8 @@ static bool has_room(const DeviceSchedule *d, const Instance *x, const Access *a
     int64_t samples = x->chunk < d->capacity ? x->chunk : d->capacity;
     if (b->bytes == 0)
         return true;
-    return x->op->by_sample && x->chunk > 0 && a->begin == 0 && a->end == b->bytes && b->each > 0 && b->each * samples <= b->bytes;
+    return x->op->by_sample && x->chunk > 0 && a->begin == 0 && a->end == b->bytes && b->each > 0 &&
+           b->each * samples <= b->bytes;
 }
 
 /* where the whole value begins and ends, and each device's part of it */

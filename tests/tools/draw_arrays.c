@@ -12,7 +12,11 @@
 #include <string.h>
 
 enum { MOST_INPUTS = 32, MOST_RANK = 8, LINE = 4096 };
-typedef struct Input { char name[128], type[16]; int64_t extent[MOST_RANK], classes; int rank; } Input;
+typedef struct Input {
+    char name[128], type[16];
+    int64_t extent[MOST_RANK], classes;
+    int rank;
+} Input;
 
 static _Noreturn void fail(const char *what)
 {
@@ -78,7 +82,8 @@ static void write_array(const Input *in, const char *prefix, int64_t samples, ui
     bool real = in->type[0] == 'f' || in->type[0] == 'b', truth = strcmp(in->type, "bool") == 0;
     int bytes = truth ? 1 : 8;
     const char *type = truth ? "|b1" : real ? "<f8" : "<i8";
-    int length = snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': (%lld, %s), }", type, (long long)samples, shape);
+    int length = snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': (%lld, %s), }", type,
+                          (long long)samples, shape);
     while ((length + 11) % 64)
         head[length++] = ' ';
     head[length++] = '\n';
@@ -91,7 +96,10 @@ static void write_array(const Input *in, const char *prefix, int64_t samples, ui
     for (int64_t i = 0; i < count; i++) {
         uint64_t bits = next(&seed);
         double number = (double)(bits >> 40) / (1 << 24);
-        int64_t whole = (int64_t)(bits >> 20) % (in->classes ? in->classes : strcmp(in->type, "u8") == 0 ? 256 : strcmp(in->type, "i8") == 0 ? 128 : 1000);
+        int64_t whole = (int64_t)(bits >> 20) % (in->classes                   ? in->classes
+                                                 : strcmp(in->type, "u8") == 0 ? 256
+                                                 : strcmp(in->type, "i8") == 0 ? 128
+                                                                               : 1000);
         if (truth)
             fputc((int)(bits >> 63), f);
         else

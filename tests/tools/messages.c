@@ -14,24 +14,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const SOURCES[] = {"dsl/*.c", "dsl/*.h", "dsl/*.y", "dsl/*.l", "compiler/*/*.[ch]", "compiler/*/*/*.[ch]", "runtime/*/*.[ch]", "runtime/*/*/*.[ch]"};
+static const char *const SOURCES[] = {"dsl/*.c",          "dsl/*.h",           "dsl/*.y",
+                                      "dsl/*.l",          "compiler/*/*.[ch]", "compiler/*/*/*.[ch]",
+                                      "runtime/*/*.[ch]", "runtime/*/*/*.[ch]"};
 static const char *const GOLDEN[] = {"tests/lang/*.err", "tests/messages/*.golden", "tests/passes/*.err"};
-static const char *const TESTS[] = {"tests/*.test", "tests/faults/*.sh", "tests/unit/*.[ch]", "tests/mutation/*.[ch]", "tests/vector/*.c", "tests/library/*.c", "tests/fuzz/*.c"};
+static const char *const TESTS[] = {"tests/*.test",     "tests/faults/*.sh", "tests/unit/*.[ch]", "tests/mutation/*.[ch]",
+                                    "tests/vector/*.c", "tests/library/*.c", "tests/fuzz/*.c"};
 /* these print code, dumps, documentation: what they put together is no message */
-static const char *const PRINTERS[] = {"compiler/target/", "compiler/link/program.c", "compiler/driver/print.c", "compiler/driver/doc.c", "compiler/kernel/attention.c",
-                                       "compiler/kernel/contraction.c", "compiler/kernel/rows.c", "dsl/document.c", "runtime/run/help.c", "runtime/base/cores.c",
-                                       "runtime/run/reporter.c",    "runtime/run/progress.c",  "runtime/view/page.c", "runtime/view/diff.c", "runtime/report/arena.c",
-                                       "runtime/report/layers.c", "runtime/report/roofline.c", "runtime/report/page.c", "runtime/report/plot.c"};
+static const char *const PRINTERS[] = {"compiler/target/",
+                                       "compiler/link/program.c",
+                                       "compiler/driver/print.c",
+                                       "compiler/driver/doc.c",
+                                       "compiler/kernel/attention.c",
+                                       "compiler/kernel/contraction.c",
+                                       "compiler/kernel/rows.c",
+                                       "dsl/document.c",
+                                       "runtime/run/help.c",
+                                       "runtime/base/cores.c",
+                                       "runtime/run/reporter.c",
+                                       "runtime/run/progress.c",
+                                       "runtime/view/page.c",
+                                       "runtime/view/diff.c",
+                                       "runtime/report/arena.c",
+                                       "runtime/report/layers.c",
+                                       "runtime/report/roofline.c",
+                                       "runtime/report/page.c",
+                                       "runtime/report/plot.c"};
 
 static const char *const REPORTS[] = {
-    "error_at", "show_error_at", "last_error_at", "error_tree", "warning_at", "lint_at", "fail", "mgpu_fail", "mgpu_say", "mgpu_report_warning", "mgpu_report_remark", "usage", "say", "complain", "not_yet",
-    "no_data_yet", "must_be", "bad", "wrong", "mgpu_wrong", "broken", "bad_row", "misfit", "fail_at",
+    "error_at",
+    "show_error_at",
+    "last_error_at",
+    "error_tree",
+    "warning_at",
+    "lint_at",
+    "fail",
+    "mgpu_fail",
+    "mgpu_say",
+    "mgpu_report_warning",
+    "mgpu_report_remark",
+    "usage",
+    "say",
+    "complain",
+    "not_yet",
+    "no_data_yet",
+    "must_be",
+    "bad",
+    "wrong",
+    "mgpu_wrong",
+    "broken",
+    "bad_row",
+    "misfit",
+    "fail_at",
 };
 static const char *const FORMATS[] = {"format", "mgpu_format", "snprintf"};
 
 enum { LONG_PIECE = 10, MOST_PIECES = 64 };
 
-typedef struct Text { char *data; size_t length; } Text;
+typedef struct Text {
+    char *data;
+    size_t length;
+} Text;
 
 static void add(Text *t, const char *bytes, size_t length)
 {
@@ -179,7 +222,10 @@ static bool is_known(const char *message)
 
 /* ---- exceptions */
 
-static struct Exception { char *part; bool used; } *exceptions;
+static struct Exception {
+    char *part;
+    bool used;
+} * exceptions;
 static size_t exception_count;
 
 static void read_exceptions(const char *path)
@@ -234,7 +280,10 @@ static void take(const char *path, int line, const char *message)
     }
 }
 
-typedef struct Call { const char *name; size_t length; } Call;
+typedef struct Call {
+    const char *name;
+    size_t length;
+} Call;
 
 static const char *skip_blanks(const char *c, int *line)
 {

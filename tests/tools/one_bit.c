@@ -115,7 +115,8 @@ int main(int argc, char **argv)
         int first = s % ((count + batch - 1) / batch) * batch;
         if (stop && s == stop)
             go_on_with(atoi(argv[8]));
-        printf("{\"event\":\"step\",\"loss\":%.17g}\n", step(first, count - first < batch ? count - first : batch, atof(argv[5])));
+        printf("{\"event\":\"step\",\"loss\":%.17g}\n",
+               step(first, count - first < batch ? count - first : batch, atof(argv[5])));
     }
     return 0;
 }

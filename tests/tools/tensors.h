@@ -9,13 +9,13 @@
 
 typedef struct Tensor {
     const char *name;
-    int width;                  /* of an element: 8 F64, 4 F32, 0 another type */
+    int width; /* of an element: 8 F64, 4 F32, 0 another type */
     int rank;
     int64_t extent[8], count, bytes;
-    unsigned char *data;        /* in the file's bytes */
+    unsigned char *data; /* in the file's bytes */
 } Tensor;
 typedef struct Tensors {
-    unsigned char *bytes;       /* of the whole file */
+    unsigned char *bytes; /* of the whole file */
     size_t size;
     Tensor *list;
     int count;
@@ -39,7 +39,8 @@ static inline void *tensors_room(size_t bytes)
 static inline void tensors_add(Tensors *file, const char *path, char *name, char *entry, unsigned char *data)
 {
     Tensor t = {.name = name, .count = 1};
-    const char *dtype = strstr(entry, "\"dtype\":\""), *shape = strstr(entry, "\"shape\":["), *offsets = strstr(entry, "\"data_offsets\":[");
+    const char *dtype = strstr(entry, "\"dtype\":\""), *shape = strstr(entry, "\"shape\":["),
+               *offsets = strstr(entry, "\"data_offsets\":[");
     if (!dtype || !shape || !offsets)
         tensors_fail(path, "a tensor without type, shape or place");
     t.width = strncmp(dtype + 9, "F64", 3) == 0 ? 8 : strncmp(dtype + 9, "F32", 3) == 0 ? 4 : 0;

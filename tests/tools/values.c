@@ -18,8 +18,16 @@
 
 enum { NAME = 256, CASES = 1024 };
 
-typedef struct Value { char name[NAME]; int rank; int64_t extent[8], count; double sum, weighted; } Value;
-typedef struct Values { Value *list; int count; } Values;
+typedef struct Value {
+    char name[NAME];
+    int rank;
+    int64_t extent[8], count;
+    double sum, weighted;
+} Value;
+typedef struct Values {
+    Value *list;
+    int count;
+} Values;
 
 static Values load(const char *path)
 {
@@ -74,7 +82,8 @@ static int begin(const Values *all, const char *path)
     int64_t at = 0;
     for (int k = 0; k < all->count; k++) {
         const Value *v = &all->list[k];
-        length += (size_t)snprintf(header + length, room - length, "%c\"%s\":{\"dtype\":\"F64\",\"shape\":[", k ? ',' : '{', v->name);
+        length +=
+            (size_t)snprintf(header + length, room - length, "%c\"%s\":{\"dtype\":\"F64\",\"shape\":[", k ? ',' : '{', v->name);
         for (int i = 0; i < v->rank; i++)
             length += (size_t)snprintf(header + length, room - length, "%s%lld", i ? "," : "", (long long)v->extent[i]);
         length += (size_t)snprintf(header + length, room - length, "],\"data_offsets\":[%lld,%lld]}", (long long)at,
@@ -99,7 +108,11 @@ static int begin(const Values *all, const char *path)
 
 /* ---- verdicts, a case at a time */
 
-typedef struct Verdicts { char name[CASES][NAME], why[CASES][512]; bool bad[CASES]; int count; } Verdicts;
+typedef struct Verdicts {
+    char name[CASES][NAME], why[CASES][512];
+    bool bad[CASES];
+    int count;
+} Verdicts;
 
 static int case_of(Verdicts *all, const char *name)
 {
@@ -183,7 +196,8 @@ static const char *near(const Value *v, const Tensor *t, const Tensors *exact, c
     return difference <= tolerance * whole ? NULL : why;
 }
 
-static int compare(const Values *all, const char *prefix, const Tensors *file, double common, const Tensors *exact, char *const *own)
+static int compare(const Values *all, const char *prefix, const Tensors *file, double common, const Tensors *exact,
+                   char *const *own)
 {
     static Verdicts verdicts;
     for (int k = 0; k < all->count; k++) {
@@ -191,7 +205,9 @@ static int compare(const Values *all, const char *prefix, const Tensors *file, d
         const Tensor *t = same_shape(file, v);
         int at = case_of(&verdicts, v->name);
         double tolerance = tolerance_of(verdicts.name[at], common, own);
-        const char *why = !t ? "a tensor is missing" : exact ? near(v, t, exact, verdicts.name[at], tolerance) : hold(v, t, tolerance);
+        const char *why = !t      ? "a tensor is missing"
+                          : exact ? near(v, t, exact, verdicts.name[at], tolerance)
+                                  : hold(v, t, tolerance);
         if (why && !verdicts.bad[at])
             snprintf(verdicts.why[at], sizeof verdicts.why[at], "%s", why);
         verdicts.bad[at] = verdicts.bad[at] || why;

@@ -217,7 +217,8 @@ int main(void)
     check_as_file("skipped", ", on_bad = \"skip\"", path, "u,v,label,code\n1,2,a,w1\n1,2\none,2,a,w1\n1,2,\"a\"x,w1\n5,6,a,w1\n");
     check_as_file("drawn", "", path, draw_table(300));
     const char *begin = "u,v,label,code\n1,2,a,w1\n3,4,a,x\n\n", *one = "1: 1 2 0 1\n2: 3 4 0 0\n";
-    static const struct { const char *name, *row, *complaint;
+    static const struct {
+        const char *name, *row, *complaint;
     } BAD[] = {
         {"number", "5,six,a,w1\n7,8,a,w1\n",
          "standard input:5: column 'v' is 'six', a number is expected; on_bad = \"skip\" leaves such lines out"},

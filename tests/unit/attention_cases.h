@@ -80,13 +80,16 @@ typedef struct Setup {
     Model model;
     Graph *graph;
     Node *leaf[OPERANDS], *in[OPERANDS]; /* what is in memory; q, k, v, g, y and sums */
-    double *value[OPERANDS];    /* of the leaves */
+    double *value[OPERANDS];             /* of the leaves */
     Interpretation run;
 } Setup;
 
 static double rounded(double v, Dtype type)
 {
-    union { float value; uint32_t bits; } f = {.value = (float)v};
+    union {
+        float value;
+        uint32_t bits;
+    } f = {.value = (float)v};
     if (type == F64)
         return v;
     if (type == BF16) {
@@ -202,7 +205,10 @@ static double element(const void *from, int64_t i, Dtype type)
         return (double)((const float *)from)[i];
     if (type == F16)
         return mgpu_to_double(from, MGPU_F16, i);
-    union { uint32_t bits; float value; } f = {.bits = (uint32_t)((const uint16_t *)from)[i] << 16};
+    union {
+        uint32_t bits;
+        float value;
+    } f = {.bits = (uint32_t)((const uint16_t *)from)[i] << 16};
     return (double)f.value;
 }
 
@@ -232,7 +238,8 @@ static const char *compare_results(const Setup *s, const Case *c, Node *const *n
         for (int64_t k = 0; k < elements; k++)
             most = fabs(expected[k]) > most && isfinite(expected[k]) ? fabs(expected[k]) : most;
         for (int64_t k = 0; k < elements; k++) {
-            double made = element(results[i], k, own), off = isinf(expected[k]) && made == expected[k] ? 0 : fabs(made - expected[k]);
+            double made = element(results[i], k, own),
+                   off = isinf(expected[k]) && made == expected[k] ? 0 : fabs(made - expected[k]);
             worst = off <= worst ? worst : off; /* or no number */
         }
         if (!(worst <= limit_of(c, own, s->model.tf32) * (most > 1e-6 ? most : 1)))
@@ -267,7 +274,8 @@ static void compute_all(Setup *s, const Case *c, bool rounds_y, Node *all[ALL_RE
     }
     for (int which = 0; which < 4; which++) {
         int64_t ints[4] = {all[0]->ints[0], all[0]->ints[1], all[0]->ints[2], which};
-        all[FORWARD_RESULTS + which] = which < 3 || one ? graph_node(s->graph, OP_ATTENTION_GRADIENT, in, OPERANDS, ints, 4, NULL) : NULL;
+        all[FORWARD_RESULTS + which] =
+            which < 3 || one ? graph_node(s->graph, OP_ATTENTION_GRADIENT, in, OPERANDS, ints, 4, NULL) : NULL;
     }
     interpret_all(s);
 }

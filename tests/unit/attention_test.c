@@ -38,7 +38,8 @@ static const char *compare(Setup *s, const Case *c, Node **nodes, int count, con
     memset(argument[inputs + count], 0xff, (size_t)work);
     int64_t samples = attention_split(plan) == MGPU_SPLIT_SAMPLES ? c->samples : 1;
     for (int64_t begin = 0, end = (samples + 1) / 2; begin < samples; begin = end, end = samples)
-        variant->attend(attention_table(plan), argument, &(mgpu_part){.samples = c->samples, .begin = begin, .end = end, .threads = 1});
+        variant->attend(attention_table(plan), argument,
+                        &(mgpu_part){.samples = c->samples, .begin = begin, .end = end, .threads = 1});
     const char *wrong = compare_results(s, c, nodes, count, argument + inputs);
     keep_forward(s, c, nodes, count, argument + inputs);
     for (int i = 0; i < inputs + count; i++)

@@ -149,10 +149,7 @@ typedef struct Array {
     double *data;
 } Array;
 
-static int64_t count_of(const Array *a)
-{
-    return shape_count(&a->shape) * (a->sharded ? a->samples : 1);
-}
+static int64_t count_of(const Array *a) { return shape_count(&a->shape) * (a->sharded ? a->samples : 1); }
 
 static const Array *given; /* the operands of the operation that is interpreted */
 

@@ -50,12 +50,27 @@ static Timeline *step(const Members *members, int calls, int sums, int stops, in
     for (int i = 0; i < stops; i++)
         s[i].before = s[i].before > calls ? calls : s[i].before;
     for (int i = 0; i < sums; i++)
-        all[i] = (ReducedValue){.place = of[i], .bytes = 4 + 4 * (int64_t)below(most_bytes), .dtype = below(types) ? BF16 : F32, .own_bucket = types > 1 && below(8) == 0,
-                       .update_us = below(20)};
+        all[i] = (ReducedValue){.place = of[i],
+                                .bytes = 4 + 4 * (int64_t)below(most_bytes),
+                                .dtype = below(types) ? BF16 : F32,
+                                .own_bucket = types > 1 && below(8) == 0,
+                                .update_us = below(20)};
     Update *updates = NEW_ARRAY(Update, sums);
     for (int i = 0; i < sums; i++)
         updates[i] = (Update){i, i % 7 % 5 - 1}; /* four functions, and updates that share no launch */
-    *t = (Timeline){members, call_us, calls, s, stops, all, sums, .updates = updates, .update_count = sums, .function_count = 4, .region_us = below(2) * 3, .launch_us = 3, .joins_buckets = sums % 2};
+    *t = (Timeline){members,
+                    call_us,
+                    calls,
+                    s,
+                    stops,
+                    all,
+                    sums,
+                    .updates = updates,
+                    .update_count = sums,
+                    .function_count = 4,
+                    .region_us = below(2) * 3,
+                    .launch_us = 3,
+                    .joins_buckets = sums % 2};
     return t;
 }
 
@@ -140,7 +155,8 @@ static void whole(const Members *members)
     Dtype *type = NEW_ARRAY(Dtype, b.count);
     int *held = NEW_ARRAY(int, b.count);
     for (int i = 0; i < t->reduced_count; i++) {
-        right = right && b.of[i] >= 0 && b.of[i] < b.count && (!held[b.of[i]] || (type[b.of[i]] == t->reduced[i].dtype && !t->reduced[i].own_bucket));
+        right = right && b.of[i] >= 0 && b.of[i] < b.count &&
+                (!held[b.of[i]] || (type[b.of[i]] == t->reduced[i].dtype && !t->reduced[i].own_bucket));
         type[b.of[i]] = t->reduced[i].dtype;
         held[b.of[i]]++;
     }
@@ -161,7 +177,8 @@ static double seconds_of(const Members *members, int size)
 
 int main(void)
 {
-    Members h100 = members_of(machine_named("h100x8"), PROCESSOR_CUDA, 1, 8), slow = members_of(machine_named("7gforce"), PROCESSOR_CUDA, 1, 4),
+    Members h100 = members_of(machine_named("h100x8"), PROCESSOR_CUDA, 1, 8),
+            slow = members_of(machine_named("7gforce"), PROCESSOR_CUDA, 1, 4),
             host = members_of(machine_named("host2"), PROCESSOR_HOST, 1, 3);
     against_all(&h100, 0, 1, 1.0006, 100, "without stops no partition is 0.05 % better: fast links");
     against_all(&slow, 0, 1, 1.0006, 100, "without stops no partition is 0.05 % better: slow links");

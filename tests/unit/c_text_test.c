@@ -17,7 +17,8 @@ static void expect(const char *name, const char *said, const char *wanted)
 
 static void examples(void)
 {
-    expect("harmless comments stay as they are", c_comment("k%d: relu(conv_1 + \"b\")  a/b.net:3", 3), "/* k3: relu(conv_1 + \"b\")  a/b.net:3 */");
+    expect("harmless comments stay as they are", c_comment("k%d: relu(conv_1 + \"b\")  a/b.net:3", 3),
+           "/* k3: relu(conv_1 + \"b\")  a/b.net:3 */");
     expect("a comment's end in a text", c_comment("%s", "a */ b"), "/* a *\\x2f b */");
     expect("a comment's end made of two texts", c_comment("%s%s", "*", "/"), "/* *\\x2f */");
     expect("a comment's beginning", c_comment("%s", "/*/"), "/* /\\x2a/ */");
@@ -64,7 +65,8 @@ static size_t value_of(const char *literal, char *value)
 
 static void any_text(char *text, int length)
 {
-    static const char *const SIGNS[] = {"*", "/", "\\", "\n", "?", "\"", "'", "=", "<", "#", "%", "a", "1", " ", "\r", "\xe2\x80\xae", "\xc3\xa9"};
+    static const char *const SIGNS[] = {"*", "/", "\\", "\n", "?",  "\"",           "'",       "=", "<", "#",
+                                        "%", "a", "1",  " ",  "\r", "\xe2\x80\xae", "\xc3\xa9"};
     *text = 0;
     for (int i = 0; i < length; i++) {
         char byte[2] = {(char)(1 + below(255)), 0};
@@ -85,7 +87,9 @@ int main(void)
         const char *string = c_string(text), *name = c_name(text), *lines[] = {text, more};
         const char *all = format("%s%s%s%s", c_comment("%s%s", text, more), c_comment_lines(lines, 2), string, name ? name : "");
         value_of(string, value);
-        why = emitted_problem(all, strlen(all), problem, sizeof problem) ? format("%s", problem) : strcmp(value, text) ? "a string has other bytes" : NULL;
+        why = emitted_problem(all, strlen(all), problem, sizeof problem) ? format("%s", problem)
+              : strcmp(value, text)                                      ? "a string has other bytes"
+                                                                         : NULL;
         if (why)
             printf("not ok text of any characters, %d: %s, of %s\n", i, why, c_string(text));
         memory_use(outer);

@@ -8,17 +8,22 @@
 static int64_t liked; /* channels next to each other */
 static double cost(const ConvolutionSizes *s) { return fabs((double)(s->channels - liked)) + s->depth * 1e-9; }
 
-static const Target TARGET = {.name = "test", .convolution_cost = cost}, GPU = {.name = "gpu", .convolution_cost = cuda_convolution_cost};
+static const Target TARGET = {.name = "test", .convolution_cost = cost},
+                    GPU = {.name = "gpu", .convolution_cost = cuda_convolution_cost};
 static Program likes = {.target = &TARGET}, gpu = {.target = &GPU};
 
 static Node *new_input(Graph *g, Shape shape)
 {
     Model *m = g->model;
-    APPEND(m->inputs, m->input_count, ((Input){.name = format("x%d", m->input_count), .dtype = F32, .shape = shape, .ignore = -1, .other = -1}));
+    APPEND(m->inputs, m->input_count,
+           ((Input){.name = format("x%d", m->input_count), .dtype = F32, .shape = shape, .ignore = -1, .other = -1}));
     return graph_input(g, m->input_count - 1);
 }
 
-typedef struct Sizes { int dims; int64_t x[3], taps[3], stride[3], low[3], high[3], dilation[3], input_dilation[3], in, out, groups; } Sizes;
+typedef struct Sizes {
+    int dims;
+    int64_t x[3], taps[3], stride[3], low[3], high[3], dilation[3], input_dilation[3], in, out, groups;
+} Sizes;
 
 static Sizes random_sizes(void)
 {
@@ -65,7 +70,8 @@ static Graph *graph_of(Model *m, const Sizes *s)
     }
     x_shape.extent[s->dims] = s->in;
     int w = add_variable(m, "w", WEIGHT, w_shape);
-    Node *gradient, *x = graph_cast(g, graph_unary(g, OP_SIN, new_input(g, x_shape)), m->precision), *weight = graph_cast(g, graph_variable(g, w), m->precision);
+    Node *gradient, *x = graph_cast(g, graph_unary(g, OP_SIN, new_input(g, x_shape)), m->precision),
+                    *weight = graph_cast(g, graph_variable(g, w), m->precision);
     graph_result(g, ROLE_OUTPUT, "y", 0, convolution(g, s, x, weight, &gradient), NULL);
     graph_result(g, ROLE_UPDATE, NULL, w, gradient, NULL);
     if (draw(2))
@@ -127,7 +133,8 @@ static void test_random(int seeds)
             fprintf(stderr, "seed %d\n", seed);
     }
     check(!why, "channels.random", why);
-    check(padded > seeds / 4 && joined > seeds / 16, "channels.forms", format("%d of %d with other channels, %d with other taps", padded, seeds, joined));
+    check(padded > seeds / 4 && joined > seeds / 16, "channels.forms",
+          format("%d of %d with other channels, %d with other taps", padded, seeds, joined));
 }
 
 /* ---- what GPUs gain by */
@@ -139,7 +146,8 @@ static void test_cost(const char *name, Dtype precision, int batch, Sizes s, int
     m->precision = precision;
     Graph *g = distribute(graph_of(m, &s));
     int64_t t, c = channels_of(fuse_fold_channels(&gpu, g), &t);
-    check(c == channels && t == taps, format("channels.cost.%s", name), format("%lld channels, %lld taps", (long long)c, (long long)t));
+    check(c == channels && t == taps, format("channels.cost.%s", name),
+          format("%lld channels, %lld taps", (long long)c, (long long)t));
 }
 
 int main(void)

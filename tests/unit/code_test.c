@@ -58,7 +58,10 @@ static bool parentheses(void)
 {
     const Term *a = term_word("a"), *b = term_word("b"), *c = term_word("c");
     const Term *sum = term_add(a, b), *less = term_binary(LEVEL_LESS, a, "<", b), *both = term_binary(LEVEL_AND, less, "&&", c);
-    const struct { const Term *term; const char *text; } CASE[] = {
+    const struct {
+        const Term *term;
+        const char *text;
+    } CASE[] = {
         {term_add(sum, c), "a + b + c"},
         {term_add(c, sum), "c + (a + b)"},
         {term_times(sum, c), "(a + b) * c"},

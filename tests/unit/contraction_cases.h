@@ -24,9 +24,9 @@ typedef struct Case {
     int64_t samples;
 } Case;
 
-static bool gaps;  /* of the cases that are made: samples of what has any lie apart */
+static bool gaps;      /* of the cases that are made: samples of what has any lie apart */
 static bool reversals; /* of the cases that are made: taps of every second weight are stored in reverse */
-static int narrow; /* of the cases that are made: which of a, b and the result (bits 0, 1, 2) are `half` */
+static int narrow;     /* of the cases that are made: which of a, b and the result (bits 0, 1, 2) are `half` */
 static Dtype half = BF16;
 static Case *cases;
 static int case_count;
@@ -81,8 +81,12 @@ static Node *new_leaf(Graph *graph, const char *name, Dtype dtype, Shape shape, 
 static Tensor *tensor_of(Graph *graph, const char *name, Node *node, int variable)
 {
     Tensor *tensor = NEW(Tensor);
-    *tensor = (Tensor){.kind = TENSOR_TEMPORARY, .name = name, .dtype = node->dtype, .shape = node->shape,
-                       .sharded = node->sharded, .node = node};
+    *tensor = (Tensor){.kind = TENSOR_TEMPORARY,
+                       .name = name,
+                       .dtype = node->dtype,
+                       .shape = node->shape,
+                       .sharded = node->sharded,
+                       .node = node};
     if (variable >= 0) {
         tensor->kind = TENSOR_VARIABLE;
         tensor->index = variable;
@@ -96,8 +100,8 @@ static void add_case(const char *name, Graph *graph, Node *node, int64_t samples
 {
     Case item = {.name = name, .graph = graph, .node = node, .samples = samples};
     for (int i = 0; i < 2; i++)
-        item.tensor[i] = tensor_of(graph, i == 0 ? "a" : "b", node->in[i],
-                                   node->in[i]->op == OP_VARIABLE ? (int)node->in[i]->ints[0] : -1);
+        item.tensor[i] =
+            tensor_of(graph, i == 0 ? "a" : "b", node->in[i], node->in[i]->op == OP_VARIABLE ? (int)node->in[i]->ints[0] : -1);
     for (int k = 0; k < node->in[1]->shape.rank && node->op == OP_CONVOLVE && reversals; k++)
         if (graph->model->variables[item.tensor[1]->index].order[k] >= 2 && case_count % 2)
             item.tensor[1]->reversed |= 1U << k;
@@ -113,8 +117,9 @@ static void add_case(const char *name, Graph *graph, Node *node, int64_t samples
     for (int i = 0; i < 3; i++)
         if (gaps && item.tensor[i]->sharded)
             item.tensor[i]->pitch = 2 * shape_count(&item.tensor[i]->shape) + 7 + i;
-    item.name = format("%s%s%s%s%s%s%s%s", name, item.tensor[1]->reversed ? " reversed" : "", gaps ? ", with gaps" : "", narrow & 1 ? ", a" : "", narrow & 2 ? ", b" : "",
-                       narrow & 4 ? ", c" : "", narrow ? " " : "", narrow ? dtype_name(half) : "");
+    item.name = format("%s%s%s%s%s%s%s%s", name, item.tensor[1]->reversed ? " reversed" : "", gaps ? ", with gaps" : "",
+                       narrow & 1 ? ", a" : "", narrow & 2 ? ", b" : "", narrow & 4 ? ", c" : "", narrow ? " " : "",
+                       narrow ? dtype_name(half) : "");
     item.plan = contraction_plan(node, item.tensor[0], item.tensor[1], item.tensor[2], gaps);
     APPEND(cases, case_count, item);
 }
@@ -135,7 +140,9 @@ static void einsum_case(Dtype dtype, const char *spec, Shape a, Shape b, int sha
              graph, node, samples, shuffle);
 }
 
-typedef struct Convolution { int64_t stride, before, after, dilation, input_dilation; } Convolution;
+typedef struct Convolution {
+    int64_t stride, before, after, dilation, input_dilation;
+} Convolution;
 
 /* forward if !weight, else the weight's gradient */
 static void convolution_case(Dtype dtype, int dims, const int64_t *extent, const int64_t *kernel, const Convolution *window,
@@ -180,8 +187,8 @@ static void square_case(Dtype dtype, int64_t side, int64_t kernel, Convolution w
                         int64_t samples)
 {
     for (int weight = 0; weight < 2; weight++)
-        convolution_case(dtype, 2, (int64_t[]){side, side}, (int64_t[]){kernel, kernel}, (Convolution[]){window, window}, in,
-                         out, groups, weight, samples, true);
+        convolution_case(dtype, 2, (int64_t[]){side, side}, (int64_t[]){kernel, kernel}, (Convolution[]){window, window}, in, out,
+                         groups, weight, samples, true);
 }
 
 static void chosen_cases(Dtype dtype)
@@ -296,14 +303,20 @@ static void drawn_cases(Dtype dtype, int count)
 
 static double from_bf16(uint16_t value)
 {
-    union { uint32_t bits; float value; } wide = {.bits = (uint32_t)value << 16};
+    union {
+        uint32_t bits;
+        float value;
+    } wide = {.bits = (uint32_t)value << 16};
     return (double)wide.value;
 }
 
 /* the nearer of the two next to it, the even one in the middle; the slow way */
 static uint16_t to_bf16(double value)
 {
-    union { float value; uint32_t bits; } wide = {.value = (float)value};
+    union {
+        float value;
+        uint32_t bits;
+    } wide = {.value = (float)value};
     if (isnan(value))
         return 0x7fc0;
     uint16_t below = (uint16_t)(wide.bits >> 16), above = (uint16_t)(below + 1);

@@ -24,14 +24,19 @@ typedef struct Run { /* of one case */
     int64_t workspace, count;
     double limit;
     const double *expected;
-    double *first; /* results of the first turn */
+    double *first;  /* results of the first turn */
     int64_t *place; /* of each element of the result */
 } Run;
 
 static void call(Run *run, int64_t begin, int64_t end, int thread, int threads, bool first)
 {
-    const mgpu_part part = {.samples = run->item->samples, .begin = begin, .end = end, .thread = thread, .threads = threads,
-                            .first = first, .stride = run->workspace};
+    const mgpu_part part = {.samples = run->item->samples,
+                            .begin = begin,
+                            .end = end,
+                            .thread = thread,
+                            .threads = threads,
+                            .first = first,
+                            .stride = run->workspace};
     if (first)
         memset(run->memory[3], 0xff, (size_t)run->workspace);
     run->kernel(run->memory, NULL, &part);
@@ -47,14 +52,12 @@ static const char *check_element(const Run *run, int64_t i, double value)
 {
     Dtype type = run->item->tensor[2]->dtype;
     double rounding = type == BF16 ? fabs(run->expected[i]) / 256 : type == F16 ? fabs(run->expected[i]) / 2048 + 0x1p-25 : 0;
-    return fabs(value - run->expected[i]) <= run->limit + rounding ? NULL
-           : format("element %lld is %.17g, not %.17g", (long long)i, value, run->expected[i]);
+    return fabs(value - run->expected[i]) <= run->limit + rounding
+               ? NULL
+               : format("element %lld is %.17g, not %.17g", (long long)i, value, run->expected[i]);
 }
 
-static double result(const Run *run, int64_t i)
-{
-    return fetch(run->memory[2], run->item->tensor[2]->dtype, run->place[i]);
-}
+static double result(const Run *run, int64_t i) { return fetch(run->memory[2], run->item->tensor[2]->dtype, run->place[i]); }
 
 /* nothing is written between samples */
 static const char *check_gaps(const Run *run)
@@ -96,8 +99,9 @@ static const char *run_ranges(Run *run)
         begin = end - 1 - draw(end);
         call(run, begin, end, 1, 3, first);
         for (int64_t i = 0; i < run->count; i++) {
-            const char *wrong = i < begin * of_sample ? isnan(result(run, i)) ? NULL : format("element %lld is written", (long long)i)
-                                                      : check_element(run, i, result(run, i));
+            const char *wrong = i < begin * of_sample
+                                    ? isnan(result(run, i)) ? NULL : format("element %lld is written", (long long)i)
+                                    : check_element(run, i, result(run, i));
             if (wrong != NULL)
                 return format("samples %lld to %lld of %lld: %s", (long long)begin, (long long)end, (long long)samples, wrong);
         }
@@ -122,8 +126,9 @@ static const char *run_workers(Run *run, int threads)
                 return format("thread %d of %d: %s", thread, threads, wrong);
         }
     }
-    return written == run->count ? NULL : format("%d workers write %lld elements, not %lld", threads, (long long)written,
-                                                 (long long)run->count);
+    return written == run->count
+               ? NULL
+               : format("%d workers write %lld elements, not %lld", threads, (long long)written, (long long)run->count);
 }
 
 static bool whole; /* MGPU_FULL */
@@ -219,7 +224,8 @@ static const char *load(Library *library, const char *folder)
     if (file == NULL || fwrite(text.data, 1, text.length, file) != text.length || fclose(file) != 0)
         return "the kernels cannot be written";
     const char *command = format("cc -std=c11 -Wall -Wextra -Wshadow -Wconversion -Werror -I%s -fPIC -shared -o %s/kernels.so "
-                                 "%s/kernels.c", MGPU_SOURCE, folder, folder);
+                                 "%s/kernels.c",
+                                 MGPU_SOURCE, folder, folder);
     if (system(command) != 0)
         return command;
     void *handle = dlopen(format("%s/kernels.so", folder), RTLD_NOW | RTLD_LOCAL);
@@ -265,7 +271,9 @@ static void test_nan(void)
         for (int j = 0; j < M * N; j++) {
             double value = from_bf16(c[j]);
             int row = j / N;
-            right = right && (row == 3 || row == 5 ? isnan(value) : row == 30 ? isinf(value) : value == from_bf16(to_bf16(K / 8.0)));
+            right = right && (row == 3 || row == 5 ? isnan(value)
+                              : row == 30          ? isinf(value)
+                                                   : value == from_bf16(to_bf16(K / 8.0)));
         }
         printf("%s NaN and infinities in bf16, %s\n", right ? "ok" : "not ok", variant->name);
         failures += !right;
@@ -302,7 +310,9 @@ int main(void)
         drawn_cases(F32, some);
     double **expected = NEW_ARRAY(double *, case_count);
     for (int i = 0; i < case_count; i++) {
-        Interpretation run = {.samples = cases[i].samples, .leaf = leaf, .context = &cases[i],
+        Interpretation run = {.samples = cases[i].samples,
+                              .leaf = leaf,
+                              .context = &cases[i],
                               .values = NEW_ARRAY(double *, cases[i].graph->node_count)};
         interpret(cases[i].graph, &run);
         expected[i] = run.values[cases[i].node->id];

@@ -84,9 +84,22 @@ static void test_groups(void)
 
 static void test_omp(void)
 {
-    static const struct { const char *value; int threads; } CASES[] = {
-        {"4", 4}, {" 8 ", 8}, {"4,2", 4}, {"4,", 4}, {"0", -1}, {"-3", -1}, {"abc", -1}, {"4x", -1}, {"2.5", -1}, {"", -1},
-        {",2", -1}, {"99999999", MGPU_MOST_THREADS}, {"99999999999999999999999", MGPU_MOST_THREADS}};
+    static const struct {
+        const char *value;
+        int threads;
+    } CASES[] = {{"4", 4},
+                 {" 8 ", 8},
+                 {"4,2", 4},
+                 {"4,", 4},
+                 {"0", -1},
+                 {"-3", -1},
+                 {"abc", -1},
+                 {"4x", -1},
+                 {"2.5", -1},
+                 {"", -1},
+                 {",2", -1},
+                 {"99999999", MGPU_MOST_THREADS},
+                 {"99999999999999999999999", MGPU_MOST_THREADS}};
     for (int i = 0; i < MGPU_COUNT(CASES); i++) {
         char *name = mgpu_format("omp/'%s'", CASES[i].value);
         expect(name, mgpu_omp_threads(CASES[i].value), CASES[i].threads);

@@ -22,7 +22,8 @@ static bool compile(void)
     FILE *f = fopen(path, "w");
     write_text(f);
     fclose(f);
-    snprintf(command, sizeof command, "%s/bin/mgpuc --nvrtc %s sm_90 . %s/cubin %s/ptx.so 2>/dev/null", MGPU_BINARY, path, scratch, scratch);
+    snprintf(command, sizeof command, "%s/bin/mgpuc --nvrtc %s sm_90 . %s/cubin %s/ptx.so 2>/dev/null", MGPU_BINARY, path,
+             scratch, scratch);
     return system(command) == 0;
 }
 
@@ -47,17 +48,20 @@ static int attribute(const char *name, int which)
 static void held(int wrong)
 {
     (void)wrong;
-    int registers = attribute("greedy", CU_FUNC_ATTRIBUTE_NUM_REGS), most = 65536 / ((registers * 32 + 255) / 256 * 256) / 4 * 4 * 32;
+    int registers = attribute("greedy", CU_FUNC_ATTRIBUTE_NUM_REGS),
+        most = 65536 / ((registers * 32 + 255) / 256 * 256) / 4 * 4 * 32;
     printf("%s\n", registers > MANY && registers <= MOST_REGISTERS ? "many" : "few");
     printf("%s\n", attribute("greedy", CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) == most ? "as many threads" : "other threads");
     printf("%d %d\n", launched("greedy", 32), launched("greedy", most + 32));
-    printf("%s %d %d\n", attribute("modest", CU_FUNC_ATTRIBUTE_NUM_REGS) < 64 ? "few" : "many", attribute("modest", CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), launched("modest", 1024));
+    printf("%s %d %d\n", attribute("modest", CU_FUNC_ATTRIBUTE_NUM_REGS) < 64 ? "few" : "many",
+           attribute("modest", CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), launched("modest", 1024));
 }
 
 static void unknown(int wrong)
 {
     (void)wrong;
-    printf("%d %d\n", attribute("greedy", CU_FUNC_ATTRIBUTE_NUM_REGS), attribute("greedy", CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+    printf("%d %d\n", attribute("greedy", CU_FUNC_ATTRIBUTE_NUM_REGS),
+           attribute("greedy", CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
 }
 
 static void compare(const char *name, const char *machine, Scenario *scenario, const char *right)

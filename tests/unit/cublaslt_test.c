@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIELD(result, symbol, field, parameters) result (*field) parameters;
-static struct { CUBLASLT_FUNCTIONS(FIELD) } f;
+#define FIELD(result, symbol, field, parameters) result(*field) parameters;
+static struct {
+    CUBLASLT_FUNCTIONS(FIELD)
+} f;
 
 static void say(const char *name, int status)
 {
@@ -21,13 +23,13 @@ static void say(const char *name, int status)
 static bool find_all(void *library)
 {
     bool all = true;
-#define FIND(result, symbol, field, parameters)                         \
-    {                                                                   \
-        void *function = dlsym(library, #symbol);                       \
-        memcpy(&f.field, &function, sizeof function);                   \
-        if (!function)                                                  \
-            printf("not ok %s: the library has no such function\n", #symbol); \
-        all = all && function;                                          \
+#define FIND(result, symbol, field, parameters)                                                                                  \
+    {                                                                                                                            \
+        void *function = dlsym(library, #symbol);                                                                                \
+        memcpy(&f.field, &function, sizeof function);                                                                            \
+        if (!function)                                                                                                           \
+            printf("not ok %s: the library has no such function\n", #symbol);                                                    \
+        all = all && function;                                                                                                   \
     }
     CUBLASLT_FUNCTIONS(FIND)
     return all;
@@ -35,10 +37,11 @@ static bool find_all(void *library)
 
 static void test_description(int compute, int scale)
 {
-    static const int NUMBERS[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS,
-                                  CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
-                                  CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU_BGRAD, CUBLASLT_EPILOGUE_RELU_AUX, CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
-                                  CUBLASLT_EPILOGUE_DRELU, CUBLASLT_EPILOGUE_DRELU_BGRAD, CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB};
+    static const int NUMBERS[] = {
+        CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_RELU,        CUBLASLT_EPILOGUE_BIAS,     CUBLASLT_EPILOGUE_RELU_BIAS,
+        CUBLASLT_EPILOGUE_GELU,    CUBLASLT_EPILOGUE_GELU_BIAS,   CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+        CUBLASLT_EPILOGUE_DGELU,   CUBLASLT_EPILOGUE_DGELU_BGRAD, CUBLASLT_EPILOGUE_RELU_AUX, CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
+        CUBLASLT_EPILOGUE_DRELU,   CUBLASLT_EPILOGUE_DRELU_BGRAD, CUBLASLT_EPILOGUE_BGRADA,   CUBLASLT_EPILOGUE_BGRADB};
     cublasLtMatmulDesc_t desc = NULL;
     int32_t transposed = CUBLAS_OP_T;
     void *pointer = NULL;
@@ -83,7 +86,8 @@ static void test_preference(void)
     uint64_t workspace = 4 << 20;
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = 16;
     int status = f.preference_create(&preference);
-    status = status ? status : f.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    status =
+        status ? status : f.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
     status = status ? status : f.preference_set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
     for (int i = CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES; i <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES && !status; i++)
         status = f.preference_set(preference, i, &alignment, sizeof alignment);
@@ -92,7 +96,8 @@ static void test_preference(void)
 
 int main(void)
 {
-    static const char *const NAMES[] = {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so", "/usr/local/cuda/lib/libcublasLt.so"};
+    static const char *const NAMES[] = {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so",
+                                        "/usr/local/cuda/lib/libcublasLt.so"};
     void *library = NULL;
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES && !library; i++)
         library = dlopen(NAMES[i], RTLD_LAZY | RTLD_LOCAL);

@@ -37,7 +37,10 @@ static const Case MORE[] = {
 
 /* every access asked about, these take most of the test */
 static bool has_many_accesses(const Case *c) { return c->d > 1000 || c->keys > 1000; }
-static bool takes_long(const Case *c) { return has_many_accesses(c) || c->queries * c->keys * c->d > (is_brief() ? 800000 : 400000); }
+static bool takes_long(const Case *c)
+{
+    return has_many_accesses(c) || c->queries * c->keys * c->d > (is_brief() ? 800000 : 400000);
+}
 
 static void add_job(const Case *c, Setup *s, Dtype type, Node *const *nodes, int count, const char *what)
 {
@@ -135,7 +138,9 @@ static const char *run_job(const Job *j, void *module, CheckedGpu *gpu)
 /* the last: every access is asked about; in short runs the first one is not optimised, what takes long is in the second */
 static int module_of(int job, bool full)
 {
-    return full || (job % (is_brief() ? 2 * MODULES : MODULES) == CHECKED && !takes_long(jobs[job].item)) ? job % MODULES : takes_long(jobs[job].item);
+    return full || (job % (is_brief() ? 2 * MODULES : MODULES) == CHECKED && !takes_long(jobs[job].item))
+               ? job % MODULES
+               : takes_long(jobs[job].item);
 }
 
 static void run_jobs(void *const *modules, CheckedGpu *gpu, bool full)
@@ -145,7 +150,8 @@ static void run_jobs(void *const *modules, CheckedGpu *gpu, bool full)
         int m = module_of(i, full);
         const char *wrong = run_job(&jobs[i], modules[m], m == CHECKED ? gpu : NULL);
         if (wrong)
-            printf("not ok attention %s: %s: %s: %s\n", jobs[i].setup->model.tf32 ? "tf32" : dtype_name(jobs[i].type), jobs[i].item->name, jobs[i].what, wrong);
+            printf("not ok attention %s: %s: %s: %s\n", jobs[i].setup->model.tf32 ? "tf32" : dtype_name(jobs[i].type),
+                   jobs[i].item->name, jobs[i].what, wrong);
         bad += wrong != NULL;
     }
     if (bad == 0)
@@ -202,7 +208,8 @@ static bool compile_jobs(bool full)
         printf("skip NVRTC: it is not installed\n");
         return false;
     }
-    int bad = 0, texts = full ? 16 : 1; /* NVRTC takes many kernels at once longer than one by one; each is for one architecture */
+    /* NVRTC takes many kernels at once longer than one by one; each is for one architecture */
+    int bad = 0, texts = full ? 16 : 1;
     for (int k = 0; k < texts; k++)
         bad += wrong_jobs(&nvrtc, full ? k : first_by_warpgroups(), full ? texts : job_count, false, archs[k % COUNT(archs)]);
     for (int k = 1; k < COUNT(archs) && full; k++)
@@ -230,13 +237,16 @@ static const char *open_all(const char *folder, void *modules[MODULES], bool ful
 
 /* ---- by wgmma, in processes of their own: PTX for compute capability 9.0 */
 
-typedef struct Planted { const char *what, *from, *to, *said; } Planted;
+typedef struct Planted {
+    const char *what, *from, *to, *said;
+} Planted;
 static const Planted PLANTED[] = {
     {"no wgmma.fence", "wgmma.fence.sync.aligned;", "", "wgmma: "},
     {"no wait for wgmma", "wgmma.wait_group.sync.aligned 0;", "", "wgmma: "},
     {"no fence.proxy.async", "fence.proxy.async.shared::cta;", "", "proxy: "},
     {"no wait for copies", "cp.async.wait_group", "//", ""},
-    {"half of the bytes between eight lines in descriptors", "4611686293305294848", "4611686155866341376", " off"}, /* 64, 32 times 16 in bits 32 and up */
+    /* 64, 32 times 16 in bits 32 and up */
+    {"half of the bytes between eight lines in descriptors", "4611686293305294848", "4611686155866341376", " off"},
 };
 
 static bool is_long(const Job *j) { return strcmp(j->item->name, "three blocks of 128") == 0; }
@@ -288,7 +298,8 @@ static bool is_found(const char *folder, const Planted *p, int number, const int
 }
 
 /* whether it ends with 0, in a process of its own: what a GPU has seen stays with a process */
-static bool in_child(bool (*run)(const char *, const Planted *, int, const int *, int), const char *folder, const Planted *p, int number, const int *which, int count)
+static bool in_child(bool (*run)(const char *, const Planted *, int, const int *, int), const char *folder, const Planted *p,
+                     int number, const int *which, int count)
 {
     int status = 1;
     fflush(stdout);
@@ -319,7 +330,8 @@ static int run_all_by_warpgroups(const char *all, bool full)
     setenv("MGPU_TEST_PTX", "compute_90a", 1);
     if (!full && quick) /* the compiler of what is translated */
         setenv("CC", quick, 1);
-    if (mkdir(folder, 0700) || !write_text(format("%s/module0.cu", folder), &text[0]) || !write_text(format("%s/module1.cu", folder), &text[1]) || build_modules(folder, "oo"))
+    if (mkdir(folder, 0700) || !write_text(format("%s/module0.cu", folder), &text[0]) ||
+        !write_text(format("%s/module1.cu", folder), &text[1]) || build_modules(folder, "oo"))
         bad = printf("not ok attention by wgmma: it cannot be compiled\n") > 0;
     for (int m = 0; m < 2 && !bad; m++)
         bad = !in_child(is_right, folder, NULL, m, which[m], count[m]);
@@ -355,15 +367,20 @@ int main(void)
             if (brief && c->queries * c->keys * c->d > 400000)
                 c->samples = 1;
             bool blind = c->low > 0 || c->keys < c->queries; /* rows see nothing in a block, or at all */
-            int half = i / 4 + (brief && type == F16), some = i == 1 && !tf32 ? ALONE : !brief && (type == BF16 || tf32) ? FORWARD | GRADIENTS : half % 2 ? FORWARD : GRADIENTS;
-            bool several = c->queries > 128 && c->keys > 128, both = several ? type == (full || i % 2 ? F64 : BF16) : blind && type == (i % 2 ? BF16 : F64);
+            int half = i / 4 + (brief && type == F16), some = i == 1 && !tf32                    ? ALONE
+                                                              : !brief && (type == BF16 || tf32) ? FORWARD | GRADIENTS
+                                                              : half % 2                         ? FORWARD
+                                                                                                 : GRADIENTS;
+            bool several = c->queries > 128 && c->keys > 128,
+                 both = several ? type == (full || i % 2 ? F64 : BF16) : blind && type == (i % 2 ? BF16 : F64);
             both = both || (c->large != 0 && type == (i % 2 ? BF16 : F32) && !(brief && i % 3));
             if (type == F16 && c->queries * c->keys * c->d > 100000) /* these take long, and the kernels are those of bf16 */
                 some = FORWARD;
             bool tight = tf32 && c->d >= 128 && c->d <= 256;
             if (!has_range(c, type) || (!full && c->d == 256))
                 continue;
-            if (both || (full ? (several && type == BF16) || tight || is_of_today(i + k, 3) : !(brief && (several || blind)) && (tf32 ? i % 5 == 1 : i % 4 == k)))
+            if (both || (full ? (several && type == BF16) || tight || is_of_today(i + k, 3)
+                              : !(brief && (several || blind)) && (tf32 ? i % 5 == 1 : i % 4 == k)))
                 add_jobs(c, type, tf32, full ? FORWARD | GRADIENTS | ALONE : both ? FORWARD | GRADIENTS : some);
         }
     }

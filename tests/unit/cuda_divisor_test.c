@@ -58,8 +58,22 @@ static int make_divisors(uint32_t *by)
 
 static void make_dividends(uint32_t d, uint32_t *a)
 {
-    uint32_t fixed[] = {0, 1, d - 1, d, d + 1, INT32_MAX, (uint32_t)INT32_MAX + 1, UINT32_MAX, UINT32_MAX - 1, UINT32_MAX / d * d,
-                        UINT32_MAX / d * d - 1, INT32_MAX / d * d, INT32_MAX / d * d - 1, 0 - d, 1 - d, 0 - d - 1};
+    uint32_t fixed[] = {0,
+                        1,
+                        d - 1,
+                        d,
+                        d + 1,
+                        INT32_MAX,
+                        (uint32_t)INT32_MAX + 1,
+                        UINT32_MAX,
+                        UINT32_MAX - 1,
+                        UINT32_MAX / d * d,
+                        UINT32_MAX / d * d - 1,
+                        INT32_MAX / d * d,
+                        INT32_MAX / d * d - 1,
+                        0 - d,
+                        1 - d,
+                        0 - d - 1};
     int count = COUNT(fixed);
     memcpy(a, fixed, sizeof fixed);
     while (count < DIVIDENDS) {

@@ -15,5 +15,6 @@ int main(int argc, char **argv)
     int chosen = case_count;
     const int random_graphs = is_brief() ? 6 : in_brief ? 12 : 100;
     chosen += add_cases(random_graphs);
-    return check_on_gpu(argc, argv, chosen, in_brief ? "oqqqqqqq" : "oooooooc", format("%d random graphs, fused and separate", random_graphs));
+    return check_on_gpu(argc, argv, chosen, in_brief ? "oqqqqqqq" : "oooooooc",
+                        format("%d random graphs, fused and separate", random_graphs));
 }

@@ -41,7 +41,8 @@ static Node *variable(Graph *g, Shape shape)
 {
     Model *m = g->model;
     Variable *v = &m->variables[m->variable_count];
-    *v = (Variable){.name = format("v%d", m->variable_count), .dtype = F32, .shape = shape, .kind = STATE, .owner = -1, .order = {0, 1}};
+    *v = (Variable){
+        .name = format("v%d", m->variable_count), .dtype = F32, .shape = shape, .kind = STATE, .owner = -1, .order = {0, 1}};
     return graph_variable(g, m->variable_count++);
 }
 
@@ -146,7 +147,10 @@ static Graph *functions(void)
 }
 
 /* y = f(d) of a matmul's result alone */
-static Node *number(Graph *g, double value, const Node *like) { return graph_broadcast(g, graph_number(g, value, F32), like->shape); }
+static Node *number(Graph *g, double value, const Node *like)
+{
+    return graph_broadcast(g, graph_number(g, value, F32), like->shape);
+}
 static Node *times(Graph *g, double factor, Node *x) { return graph_binary(g, OP_MUL, number(g, factor, x), x); }
 static Node *plus(Graph *g, Node *x, double more) { return graph_binary(g, OP_ADD, x, number(g, more, x)); }
 
@@ -172,17 +176,25 @@ static Node *nor_gelu(Graph *g, Node *x) { return gelu_of(g, x, 0.798, CUBE); }
 /* x / 2 + x / 2 tanh(x (a b x^2 + a)) */
 static Node *other_gelu(Graph *g, Node *x)
 {
-    Node *inner = graph_binary(g, OP_MUL, x, plus(g, times(g, SCALE * CUBE, graph_binary(g, OP_MUL, x, x)), SCALE)), *half = times(g, 0.5, x);
+    Node *inner = graph_binary(g, OP_MUL, x, plus(g, times(g, SCALE * CUBE, graph_binary(g, OP_MUL, x, x)), SCALE)),
+         *half = times(g, 0.5, x);
     return graph_binary(g, OP_ADD, graph_binary(g, OP_MUL, half, graph_unary(g, OP_TANH, inner)), half);
 }
 
 static Node *larger(Graph *g, Node *x) { return graph_binary(g, OP_MAXIMUM, number(g, 0, x), x); }
-static Node *positive(Graph *g, Node *x) { return graph_where(g, graph_binary(g, OP_LT, number(g, 0, x), x), x, number(g, 0, x)); }
-static Node *negative(Graph *g, Node *x) { return graph_where(g, graph_binary(g, OP_LT, x, number(g, 0, x)), x, number(g, 0, x)); }
+static Node *positive(Graph *g, Node *x)
+{
+    return graph_where(g, graph_binary(g, OP_LT, number(g, 0, x), x), x, number(g, 0, x));
+}
+static Node *negative(Graph *g, Node *x)
+{
+    return graph_where(g, graph_binary(g, OP_LT, x, number(g, 0, x)), x, number(g, 0, x));
+}
 static Node *leaky(Graph *g, Node *x) { return graph_where(g, graph_binary(g, OP_LE, x, number(g, 0, x)), times(g, 0.01, x), x); }
 static Node *above_1(Graph *g, Node *x) { return graph_binary(g, OP_MAXIMUM, number(g, 1, x), x); }
 
-#define FUNCTION(name) static Graph *graph_of_##name(void) { return function_of_matmul(name); }
+#define FUNCTION(name)                                                                                                           \
+    static Graph *graph_of_##name(void) { return function_of_matmul(name); }
 FUNCTION(gelu)
 FUNCTION(other_gelu)
 FUNCTION(no_gelu)
@@ -237,7 +249,10 @@ static const char *why_apart(const Phase *p, int *joined)
     return NULL;
 }
 
-static const struct { const char *name; Graph *(*graph)(void); int joined;
+static const struct {
+    const char *name;
+    Graph *(*graph)(void);
+    int joined;
 } CASES[] = {
     {"a state that a matmul makes", state_of_matmul, 1},
     {"a state that others read behind it", state_that_others_read, 0},

@@ -28,9 +28,12 @@ static void add_softmax(Graph *g, Node *x, int axis)
     for (int i = 0; i < row.rank; i++)
         row.extent[i] = i == axis ? extent : 1;
     Node *drawn = graph_cast(g, new_input(g, U16, kept, extent + 2), I32), *far = graph_number(g, 2e9, I32);
-    Node *place = graph_broadcast(g, graph_where(g, graph_binary(g, OP_LT, drawn, graph_number(g, (double)extent, I32)), drawn, far), x->shape);
-    Node *number = graph_broadcast(g, graph_reshape(g, graph_arange(g, extent), row), x->shape), *less = graph_binary(g, OP_SUB, x, most);
-    add_output(g, graph_sum(g, graph_where(g, graph_binary(g, OP_EQ, place, number), less, graph_number(g, 0, x->dtype)), &axis, 1));
+    Node *place = graph_broadcast(
+        g, graph_where(g, graph_binary(g, OP_LT, drawn, graph_number(g, (double)extent, I32)), drawn, far), x->shape);
+    Node *number = graph_broadcast(g, graph_reshape(g, graph_arange(g, extent), row), x->shape),
+         *less = graph_binary(g, OP_SUB, x, most);
+    add_output(g,
+               graph_sum(g, graph_where(g, graph_binary(g, OP_EQ, place, number), less, graph_number(g, 0, x->dtype)), &axis, 1));
 }
 
 static Graph *long_rows(Dtype t)
@@ -45,7 +48,8 @@ static Graph *long_rows(Dtype t)
     /* elements that are -infinity: some, all that most threads have, all of a row */
     enum { MASKED = 8208, SEEN = 300 };
     Node *x = new_input(g, t, SHAPE(1, MASKED), 0), *none = graph_number(g, -INFINITY, t);
-    Node *late = graph_reshape(g, graph_binary(g, OP_LT, graph_number(g, MASKED - SEEN, I32), graph_arange(g, MASKED)), SHAPE(1, MASKED));
+    Node *late =
+        graph_reshape(g, graph_binary(g, OP_LT, graph_number(g, MASKED - SEEN, I32), graph_arange(g, MASKED)), SHAPE(1, MASKED));
     for (int i = 0; i < 2; i++) {
         Node *seen = graph_binary(g, OP_LT, graph_number(g, i ? 0.2 : 1.2, t), x);
         add_softmax(g, graph_where(g, late, graph_where(g, seen, x, none), none), 1);
@@ -86,18 +90,23 @@ static Graph *rows_across(Dtype t)
         Node *x = new_input(g, t, s, 0), *d = new_input(g, t, s, 0), *scale = new_variable(g, t, SHAPE(s.extent[1]));
         Node *each = graph_number(g, 1.0 / (double)s.extent[1], t), *valid = select_valid(g, d);
         Node *square = graph_binary(g, OP_MUL, graph_sum(g, graph_binary(g, OP_MUL, x, x), (int[]){1}, 1), each);
-        Node *inverse = graph_binary(g, OP_DIV, graph_number(g, 1, t), graph_unary(g, OP_SQRT, graph_binary(g, OP_ADD, square, graph_number(g, 0.01, t))));
+        Node *inverse = graph_binary(g, OP_DIV, graph_number(g, 1, t),
+                                     graph_unary(g, OP_SQRT, graph_binary(g, OP_ADD, square, graph_number(g, 0.01, t))));
         Node *unit = graph_binary(g, OP_MUL, x, graph_broadcast(g, graph_reshape(g, inverse, row), s));
-        Node *u = graph_binary(g, OP_MUL, valid, graph_broadcast(g, scale, s)), *along = graph_sum(g, graph_binary(g, OP_MUL, u, unit), (int[]){1}, 1);
+        Node *u = graph_binary(g, OP_MUL, valid, graph_broadcast(g, scale, s)),
+             *along = graph_sum(g, graph_binary(g, OP_MUL, u, unit), (int[]){1}, 1);
         Node *part = graph_broadcast(g, graph_reshape(g, graph_binary(g, OP_MUL, along, each), row), s);
         add_output(g, graph_binary(g, OP_SUB, u, graph_binary(g, OP_MUL, unit, part)));
         add_output(g, graph_sum_samples(g, graph_binary(g, OP_MUL, valid, unit), (int[]){0}, 1));
-        Node *sum = graph_sum_samples(g, valid, (int[]){0}, 1), *moved = graph_binary(g, OP_SUB, scale, graph_binary(g, OP_MUL, sum, each));
-        graph_result(g, ROLE_UPDATE, NULL, (int)scale->ints[0], moved, NULL); /* what is made of a sum across, in place of what rows read */
+        Node *sum = graph_sum_samples(g, valid, (int[]){0}, 1),
+             *moved = graph_binary(g, OP_SUB, scale, graph_binary(g, OP_MUL, sum, each));
+        /* what is made of a sum across, in place of what rows read */
+        graph_result(g, ROLE_UPDATE, NULL, (int)scale->ints[0], moved, NULL);
         if (i == 0 && in_brief)
             continue;
         Node *y = new_input(g, t, s, 0), *most = graph_broadcast(g, graph_reshape(g, graph_max(g, y, (int[]){1}, 1), row), s);
-        Node *e = graph_unary(g, OP_EXP, graph_binary(g, OP_SUB, y, most)), *all = graph_broadcast(g, graph_reshape(g, graph_sum(g, e, (int[]){1}, 1), row), s);
+        Node *e = graph_unary(g, OP_EXP, graph_binary(g, OP_SUB, y, most)),
+             *all = graph_broadcast(g, graph_reshape(g, graph_sum(g, e, (int[]){1}, 1), row), s);
         Node *soft = select_valid(g, graph_binary(g, OP_DIV, e, all));
         add_output(g, soft);
         add_output(g, graph_sum_samples(g, soft, (int[]){0}, 1)); /* of results of other passes */
@@ -139,7 +148,8 @@ static Graph *large_points(Dtype t)
         add_output(g, y);
         add_output(g, graph_binary(g, OP_LE, x, image));
         add_output(g, graph_cast(g, graph_binary(g, OP_MUL, x, graph_number(g, 9, t)), I32));
-        graph_result(g, ROLE_UPDATE, NULL, (int)w->ints[0], graph_binary(g, OP_SUB, w, graph_binary(g, OP_MUL, w, graph_number(g, 0.1, t))), NULL);
+        graph_result(g, ROLE_UPDATE, NULL, (int)w->ints[0],
+                     graph_binary(g, OP_SUB, w, graph_binary(g, OP_MUL, w, graph_number(g, 0.1, t))), NULL);
         Node *drawn = graph_random(g, s, format("draw%d", i), true), *once = graph_random(g, s, "once", false);
         add_output(g, graph_where(g, graph_binary(g, OP_LT, drawn, graph_number(g, 0.5, F32)), x, graph_number(g, 0, t)));
         add_output(g, graph_cast(g, once, F64));
@@ -180,7 +190,8 @@ static Graph *pictures(Dtype t)
         /* statistics of a batchnorm, and what follows from them */
         Node *valid = select_valid(g, x), *mean = graph_variable(g, (int)new_variable(g, t, SHAPE(CHANNELS[i]))->ints[0]);
         Node *sub = select_valid(g, graph_binary(g, OP_SUB, x, graph_broadcast(g, mean, s)));
-        Node *sums[2] = {graph_sum_samples(g, sub, (int[]){0, 1}, 2), graph_sum_samples(g, graph_binary(g, OP_MUL, sub, sub), (int[]){0, 1}, 2)};
+        Node *sums[2] = {graph_sum_samples(g, sub, (int[]){0, 1}, 2),
+                         graph_sum_samples(g, graph_binary(g, OP_MUL, sub, sub), (int[]){0, 1}, 2)};
         add_output(g, graph_binary(g, OP_MUL, valid, graph_broadcast(g, sums[1], s)));
         graph_result(g, ROLE_UPDATE, NULL, (int)mean->ints[0], graph_binary(g, OP_ADD, mean, sums[0]), NULL);
     }
@@ -194,13 +205,15 @@ static Graph *tables(Dtype t)
     static const int64_t SIDES[][2] = {{65, 64}, {3000, 4}, {3000, 96}, {10, 1}, {7, 1000}};
     for (int i = 0; i < COUNT(SIDES); i++) {
         int64_t columns = SIDES[i][1], rows = is_brief() && i == 2 ? 700 : SIDES[i][0], zero = 0;
-        Node *table = new_variable(g, t, SHAPE(rows, columns)), *index = new_input(g, i % 2 ? I32 : U16, SHAPE(in_brief ? 12 : 30), rows);
+        Node *table = new_variable(g, t, SHAPE(rows, columns)),
+             *index = new_input(g, i % 2 ? I32 : U16, SHAPE(in_brief ? 12 : 30), rows);
         Node *far = graph_binary(g, OP_SUB, graph_cast(g, index, I32), graph_number(g, 3, I32)); /* some are outside */
         Node *seen = NODE(g, OP_GATHER, &zero, 1, NULL, table, far);
         add_output(g, seen);
         Node *grown = select_valid(g, graph_binary(g, OP_MUL, seen, graph_number(g, 3, t)));
         add_output(g, graph_scatter_add(g, table, far, grown, 0, true));
-        add_output(g, graph_scatter_add(g, graph_transpose(g, table, (int[]){1, 0}), far, graph_transpose(g, grown, (int[]){1, 0}), 1, true));
+        add_output(g, graph_scatter_add(g, graph_transpose(g, table, (int[]){1, 0}), far,
+                                        graph_transpose(g, grown, (int[]){1, 0}), 1, true));
         add_output(g, graph_scatter_add(g, table, far, grown, 0, false));
         add_output(g, graph_scatter_add(g, graph_fill(g, 0, SHAPE(rows, columns), t), index, grown, 0, true));
     }
@@ -226,13 +239,15 @@ static Graph *other_numbers(Dtype t)
         add_output(g, graph_binary(g, OP_MUL, graph_binary(g, OP_SUB, x[1], graph_number(g, -3 - i, t)), run));
         add_output(g, graph_binary(g, OP_MUL, graph_sum(g, x[2], (int[]){1}, 1), graph_number(g, 1.0 / (double)WIDTHS[i], t)));
         add_output(g, graph_transpose(g, x[3], (int[]){1, 0}));
-        add_output(g, graph_binary(g, OP_ADD, x[4], graph_transpose(g, graph_reshape(g, x[5], SHAPE(3, WIDTHS[i])), (int[]){1, 0})));
+        add_output(g,
+                   graph_binary(g, OP_ADD, x[4], graph_transpose(g, graph_reshape(g, x[5], SHAPE(3, WIDTHS[i])), (int[]){1, 0})));
         int64_t before[2] = {i, 2}, after[2] = {1 + i, 3};
         add_output(g, graph_pad(g, x[6], before, after, -0.5 - i));
         add_output(g, graph_slice(g, x[7], (int64_t[]){1, 0}, (int64_t[]){WIDTHS[i] - 2, 2}, (int64_t[]){1, 2}));
         Node *whole = new_input(g, I32, s, 0), *least = new_input(g, i % 2 ? I8 : I16, SHAPE(3, WIDTHS[i]), 0);
         add_output(g, graph_max(g, least, (int[]){1}, 1));
-        add_output(g, graph_binary(g, OP_MUL, graph_binary(g, OP_ADD, whole, graph_number(g, -2 - i, I32)), graph_number(g, 3 + i, I32)));
+        add_output(g, graph_binary(g, OP_MUL, graph_binary(g, OP_ADD, whole, graph_number(g, -2 - i, I32)),
+                                   graph_number(g, 3 + i, I32)));
         Node *wide = graph_binary(g, OP_ADD, graph_cast(g, whole, I64), graph_number(g, 5000000000.0 + i, I64));
         add_output(g, graph_cast(g, wide, F64));
     }
@@ -250,11 +265,13 @@ static void add_large_case(const char *name, Graph *graph(Dtype), Dtype t, doubl
 
 static void add_large_cases(void)
 {
-    static const struct { const char *name; Graph *(*graph)(Dtype); bool bf16; } LARGE[] = {
-        {"long rows", long_rows, true}, {"rows across", rows_across, false}, {"long columns", long_columns, false},
-        {"large sums", large_sums, false},
-        {"many points", large_points, true}, {"pictures", pictures, false}, {"tables", tables, false},
-        {"other numbers", other_numbers, false}};
+    static const struct {
+        const char *name;
+        Graph *(*graph)(Dtype);
+        bool bf16;
+    } LARGE[] = {{"long rows", long_rows, true},    {"rows across", rows_across, false},    {"long columns", long_columns, false},
+                 {"large sums", large_sums, false}, {"many points", large_points, true},    {"pictures", pictures, false},
+                 {"tables", tables, false},         {"other numbers", other_numbers, false}};
     for (int i = 0; i < COUNT(LARGE); i++) {
         add_large_case(LARGE[i].name, LARGE[i].graph, F64, 1e-12);
         if (!in_brief || i % (is_brief() ? 6 : 2) == 0)

@@ -47,9 +47,14 @@ static const char *launch(const Trial *trial, const Kernel *k, const mgpu_launch
     params[count + 1] = &n;
     params[count + 2] = k->parameters ? (void *)k->parameters : (void *)k->paths;
     const char *wrong = NULL;
-    mgpu_vgpu_launch launched = {.name = l->function, .grid = {(unsigned)blocks_of(l, SAMPLES), 1, 1}, .block = {(unsigned)l->threads, 1, 1},
-                                 .shared_bytes = (unsigned)l->shared_bytes, .params = params, .seed = way > 2 ? (uint64_t)way : 0,
-                                 .report = report_launch, .context = &wrong};
+    mgpu_vgpu_launch launched = {.name = l->function,
+                                 .grid = {(unsigned)blocks_of(l, SAMPLES), 1, 1},
+                                 .block = {(unsigned)l->threads, 1, 1},
+                                 .shared_bytes = (unsigned)l->shared_bytes,
+                                 .params = params,
+                                 .seed = way > 2 ? (uint64_t)way : 0,
+                                 .report = report_launch,
+                                 .context = &wrong};
     if (way == 2 || way == 5) /* any grid is right */
         launched.grid[0] = way == 2 ? 1 : 3;
     bool ended = entry(&launched) == 0;
@@ -130,7 +135,8 @@ static bool build_gpu(const char *how)
         die("%s cannot be written", folder);
     const char *wrong = build_modules(folder, how);
     report("the C++ compiler takes the kernels", wrong);
-    check_nvrtc(); /* before a module is opened: NVRTC takes the virtual GPU's libcuda.so.1, once it is there, for a driver, and ends */
+    /* before a module is opened: NVRTC takes the virtual GPU's libcuda.so.1, once it is there, for a driver, and ends */
+    check_nvrtc();
     const char *closed = wrong ? NULL : open_modules(folder, MODULES, modules);
     if (closed)
         die("%s", closed);

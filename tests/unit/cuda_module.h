@@ -18,8 +18,9 @@
 #define MGPU_SOURCE "."
 #endif
 
-static const char MODULE_HEAD[] = "#include \"mgpu_device.h\"\n#include \"mgpu_device_contract.h\"\n#include \"mgpu_device_attention.h\"\n"
-                                  "#include \"mgpu_device_rows.h\"\n";
+static const char MODULE_HEAD[] =
+    "#include \"mgpu_device.h\"\n#include \"mgpu_device_contract.h\"\n#include \"mgpu_device_attention.h\"\n"
+    "#include \"mgpu_device_rows.h\"\n";
 
 static bool write_text(const char *path, const Text *text)
 {
@@ -56,20 +57,25 @@ static inline bool is_of_today(int cell, int every)
 static const char *build_modules(const char *folder, const char *how)
 {
     if (ptx_arch()) {
-        const char *nvrtc = format("cd %s && seq 0 %d | env -u MGPU_CUDA_LIBRARIES xargs -P 2 -I N %s/bin/mgpuc --nvrtc moduleN.cu %s %s/runtime/abi - moduleN.ptx", folder,
-                                   (int)strlen(how) - 1, MGPU_BINARY, ptx_arch(), MGPU_SOURCE);
+        const char *nvrtc = format(
+            "cd %s && seq 0 %d | env -u MGPU_CUDA_LIBRARIES xargs -P 2 -I N %s/bin/mgpuc --nvrtc moduleN.cu %s %s/runtime/abi - moduleN.ptx",
+            folder, (int)strlen(how) - 1, MGPU_BINARY, ptx_arch(), MGPU_SOURCE);
         return system(nvrtc) == 0 ? NULL : nvrtc;
     }
-    const char *flags = "-x c++ -std=c++17 -march=native -w -fPIC -shared -DMGPU_VGPU -fvisibility=hidden -fno-exceptions -fno-rtti "
-                        "-fno-threadsafe-statics -fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs";
-    const char *checked = "-g1 -fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero -nostdlib", *quick = getenv("QUICK_CXX");
+    const char *flags =
+        "-x c++ -std=c++17 -march=native -w -fPIC -shared -DMGPU_VGPU -fvisibility=hidden -fno-exceptions -fno-rtti "
+        "-fno-threadsafe-statics -fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs";
+    const char *checked = "-g1 -fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero -nostdlib",
+               *quick = getenv("QUICK_CXX");
     const char *usual = "${CXX:-g++} -fno-gnu-unique -Og";
     Text command = {0};
     text_add(&command, "cd %s && { ", folder);
     for (int i = 0; how[i]; i++)
         text_add(&command, "echo %d %c; ", i, how[i]);
-    text_add(&command, "} | xargs -P 2 -L 1 sh -c 'case $1 in q) with=\"%s\" ;; c) with=\"%s %s\" ;; *) with=\"%s\" ;; esac; $with %s -I%s/runtime/abi -I%s/tests/vgpu/include module$0.cu -o module$0.so -lm -lc'",
-             quick && is_brief() ? quick : usual, usual, checked, usual, flags, MGPU_SOURCE, MGPU_SOURCE);
+    text_add(
+        &command,
+        "} | xargs -P 2 -L 1 sh -c 'case $1 in q) with=\"%s\" ;; c) with=\"%s %s\" ;; *) with=\"%s\" ;; esac; $with %s -I%s/runtime/abi -I%s/tests/vgpu/include module$0.cu -o module$0.so -lm -lc'",
+        quick && is_brief() ? quick : usual, usual, checked, usual, flags, MGPU_SOURCE, MGPU_SOURCE);
     return system(command.data) == 0 ? NULL : command.data;
 }
 
@@ -110,7 +116,8 @@ static void report_launch(mgpu_vgpu_launch *launch, const char *kind, const char
 static const mgpu_numbers *launch_numbers;
 
 /* blocks as the runtime has it; of them at most `most` if that is not 0. NULL: done, else what is wrong */
-static const char *run_launch(void *module, const mgpu_launch *l, void *const *arguments, int count, int64_t samples, int64_t most, uint64_t seed)
+static const char *run_launch(void *module, const mgpu_launch *l, void *const *arguments, int count, int64_t samples,
+                              int64_t most, uint64_t seed)
 {
     static mgpu_step step;
     const void *step_block = &step;
@@ -120,13 +127,19 @@ static const char *run_launch(void *module, const mgpu_launch *l, void *const *a
     parameters[count] = &step_block;
     parameters[count + 1] = &samples;
     parameters[count + 2] = (void *)(uintptr_t)launch_numbers;
-    int64_t iterations = l->iterations + l->iterations_per_sample * (l->group > 0 ? (samples + l->group - 1) / l->group : samples);
+    int64_t iterations =
+        l->iterations + l->iterations_per_sample * (l->group > 0 ? (samples + l->group - 1) / l->group : samples);
     int64_t blocks = (iterations + l->per_block - 1) / l->per_block;
     blocks = blocks < 1 ? 1 : blocks > l->most ? l->most : blocks;
     blocks = most > 0 && blocks > most ? most : blocks;
     const char *wrong = NULL;
-    mgpu_vgpu_launch launch = {.name = l->function, .grid = {(unsigned)blocks, 1, 1}, .block = {(unsigned)l->threads, 1, 1},
-                               .shared_bytes = (unsigned)l->shared_bytes, .params = parameters, .seed = seed, .report = report_launch,
+    mgpu_vgpu_launch launch = {.name = l->function,
+                               .grid = {(unsigned)blocks, 1, 1},
+                               .block = {(unsigned)l->threads, 1, 1},
+                               .shared_bytes = (unsigned)l->shared_bytes,
+                               .params = parameters,
+                               .seed = seed,
+                               .report = report_launch,
                                .context = &wrong};
     mgpu_vgpu_entry *entry;
     void *found = dlsym(module, format("mgpu_entry_%s", l->function));
@@ -137,15 +150,22 @@ static const char *run_launch(void *module, const mgpu_launch *l, void *const *a
     return wrong ? wrong : failed ? format("%s fails", l->function) : NULL;
 }
 
-static const char *run_launches(void *module, const mgpu_launch launch[2], void *const *arguments, int count, int64_t samples, int64_t most, uint64_t seed)
+static const char *run_launches(void *module, const mgpu_launch launch[2], void *const *arguments, int count, int64_t samples,
+                                int64_t most, uint64_t seed)
 {
     const char *wrong = run_launch(module, &launch[0], arguments, count, samples, most, seed);
-    return wrong || !mgpu_launch_has_work(&launch[1], samples) ? wrong : run_launch(module, &launch[1], arguments, count, samples, most, seed);
+    return wrong || !mgpu_launch_has_work(&launch[1], samples)
+               ? wrong
+               : run_launch(module, &launch[1], arguments, count, samples, most, seed);
 }
 
 /* ---- memory after whose end nothing may be touched; its address is a multiple of 16 */
 
-typedef struct Guarded { char *all; size_t bytes; void *begin; } Guarded;
+typedef struct Guarded {
+    char *all;
+    size_t bytes;
+    void *begin;
+} Guarded;
 
 static Guarded guarded(int64_t bytes)
 {
@@ -207,13 +227,14 @@ static CheckedGpu *checked_gpu(CheckedGpu *g, const char *folder, int number, in
 }
 
 /* a kernel with its arguments, of which the first `inputs` are filled; NULL: nothing is wrong */
-static const char *run_checked(CheckedGpu *g, const mgpu_launch launch[2], void *const *arguments, const int64_t *bytes, int inputs, int count,
-                               int64_t samples)
+static const char *run_checked(CheckedGpu *g, const mgpu_launch launch[2], void *const *arguments, const int64_t *bytes,
+                               int inputs, int count, int64_t samples)
 {
     static const mgpu_step step;
     CUdeviceptr memory[16], step_block;
     void *parameters[18 + 1];
-    bool good = !g->cu->mem_alloc(&step_block, sizeof step) && !g->cu->memcpy_htod_async(step_block, &step, sizeof step, g->stream);
+    bool good =
+        !g->cu->mem_alloc(&step_block, sizeof step) && !g->cu->memcpy_htod_async(step_block, &step, sizeof step, g->stream);
     for (int i = 0; i < count && good; i++) {
         good = !g->cu->mem_alloc(&memory[i], (size_t)bytes[i] + 16);
         if (i < inputs && bytes[i] > 0)
@@ -226,11 +247,14 @@ static const char *run_checked(CheckedGpu *g, const mgpu_launch launch[2], void 
     for (int k = 0; k < 2 && good && mgpu_launch_has_work(&launch[k], samples); k++) {
         const mgpu_launch *l = &launch[k];
         CUfunction function;
-        int64_t iterations = l->iterations + l->iterations_per_sample * samples, blocks = (iterations + l->per_block - 1) / l->per_block;
+        int64_t iterations = l->iterations + l->iterations_per_sample * samples,
+                blocks = (iterations + l->per_block - 1) / l->per_block;
         blocks = blocks < 1 ? 1 : blocks > 7 ? 7 : blocks > l->most ? l->most : blocks;
         good = !g->cu->module_get_function(&function, g->module, l->function) &&
-               (l->shared_bytes == 0 || !g->cu->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, l->shared_bytes)) &&
-               !g->cu->launch_kernel(function, (unsigned)blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes, g->stream, parameters, NULL);
+               (l->shared_bytes == 0 ||
+                !g->cu->func_set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, l->shared_bytes)) &&
+               !g->cu->launch_kernel(function, (unsigned)blocks, 1, 1, (unsigned)l->threads, 1, 1, (unsigned)l->shared_bytes,
+                                     g->stream, parameters, NULL);
     }
     good = !g->cu->stream_synchronize(g->stream) && good;
     const char *wrong = g->violation(g->known);
@@ -245,7 +269,8 @@ static const char *run_checked(CheckedGpu *g, const mgpu_launch launch[2], void 
 /* ---- NVRTC */
 
 typedef struct Nvrtc {
-    int (*create)(void **program, const char *text, const char *name, int headers, const char *const *header, const char *const *include);
+    int (*create)(void **program, const char *text, const char *name, int headers, const char *const *header,
+                  const char *const *include);
     int (*compile)(void *program, int options, const char *const *option);
     int (*log_size)(void *program, size_t *);
     int (*log)(void *program, char *);
@@ -258,8 +283,13 @@ static bool open_nvrtc(Nvrtc *n)
     void *library = NULL;
     for (int i = 0; i < COUNT(names) && !library; i++)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    const struct { const char *name; void *to; } functions[] = {{"nvrtcCreateProgram", &n->create}, {"nvrtcCompileProgram", &n->compile},
-                                                                {"nvrtcGetProgramLogSize", &n->log_size}, {"nvrtcGetProgramLog", &n->log}};
+    const struct {
+        const char *name;
+        void *to;
+    } functions[] = {{"nvrtcCreateProgram", &n->create},
+                     {"nvrtcCompileProgram", &n->compile},
+                     {"nvrtcGetProgramLogSize", &n->log_size},
+                     {"nvrtcGetProgramLog", &n->log}};
     for (int i = 0; i < COUNT(functions) && library; i++) {
         void *found = dlsym(library, functions[i].name);
         memcpy(functions[i].to, &found, sizeof found);
@@ -270,8 +300,12 @@ static bool open_nvrtc(Nvrtc *n)
 /* what it says, with what ptxas says of registers; *failed: it does not compile */
 static const char *compile_with_nvrtc(const Nvrtc *n, const Text *text, const char *arch, bool *failed)
 {
-    const char *options[] = {format("--gpu-architecture=%s", arch), format("--include-path=%s/runtime/abi", MGPU_SOURCE), "--std=c++17",
-                             "--device-as-default-execution-space", "--extra-device-vectorization", "--ptxas-options=-v"};
+    const char *options[] = {format("--gpu-architecture=%s", arch),
+                             format("--include-path=%s/runtime/abi", MGPU_SOURCE),
+                             "--std=c++17",
+                             "--device-as-default-execution-space",
+                             "--extra-device-vectorization",
+                             "--ptxas-options=-v"};
     void *program = NULL;
     size_t size = 0;
     *failed = n->create(&program, text->data, "module.cu", 0, NULL, NULL) || n->compile(program, COUNT(options), options);

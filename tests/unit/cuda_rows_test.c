@@ -46,7 +46,8 @@ static Node *new_operand(Dtype type, Shape shape, bool sharded, int turned)
     model->variables = NEW_ARRAY(Variable, 1);
     Graph *g = graph_new(model, "train", NULL);
     if (sharded) {
-        model->inputs[model->input_count++] = (Input){.name = "x", .dtype = type, .shape = shape, .ignore = NO_LABEL, .other = NO_LABEL};
+        model->inputs[model->input_count++] =
+            (Input){.name = "x", .dtype = type, .shape = shape, .ignore = NO_LABEL, .other = NO_LABEL};
         return graph_input(g, 0);
     }
     model->variables[model->variable_count++] = (Variable){.name = "x", .dtype = type, .shape = shape, .owner = -1};
@@ -61,7 +62,8 @@ static void add_job(Node *x, Dtype stored, Node *const *nodes, int count, const 
     Job *j = &jobs[job_count - 1];
     const Tensor *result[2];
     const Node *made[2];
-    j->operand = (Tensor){.kind = TENSOR_TEMPORARY, .name = "x", .dtype = stored, .shape = x->shape, .sharded = x->sharded, .node = x};
+    j->operand =
+        (Tensor){.kind = TENSOR_TEMPORARY, .name = "x", .dtype = stored, .shape = x->shape, .sharded = x->sharded, .node = x};
     if (!x->sharded) {
         int *order = x->graph->model->variables[0].order;
         j->operand.order = order;
@@ -70,14 +72,18 @@ static void add_job(Node *x, Dtype stored, Node *const *nodes, int count, const 
     }
     j->results = count;
     for (int i = 0; i < count; i++) {
-        j->result[i] = (Tensor){.kind = TENSOR_TEMPORARY, .name = "y", .dtype = nodes[i]->dtype, .shape = nodes[i]->shape, .sharded = nodes[i]->sharded};
+        j->result[i] = (Tensor){.kind = TENSOR_TEMPORARY,
+                                .name = "y",
+                                .dtype = nodes[i]->dtype,
+                                .shape = nodes[i]->shape,
+                                .sharded = nodes[i]->sharded};
         result[i] = &j->result[i];
         made[i] = nodes[i];
     }
     j->plan = rows_plan(made, count, &j->operand, result, true);
     j->name = format("k%d", job_count - 1);
-    j->what = format("%s of %s %s%s, stored as %s", what, dtype_name(x->dtype), shape_text(&x->shape), x->sharded ? " of each sample" : "",
-                     dtype_name(stored));
+    j->what = format("%s of %s %s%s, stored as %s", what, dtype_name(x->dtype), shape_text(&x->shape),
+                     x->sharded ? " of each sample" : "", dtype_name(stored));
 }
 
 static void add_jobs(Dtype type, Dtype stored, Shape shape, bool sharded, bool sums)
@@ -95,14 +101,16 @@ static void add_jobs(Dtype type, Dtype stored, Shape shape, bool sharded, bool s
             for (int places = 0; places < 2; places++)
                 both[places] = NODE(x->graph, OP_TOP_K, ((int64_t[]){axis, k[i], places}), 3, NULL, x);
             int some = job_count % 4; /* values, places, both */
-            add_job(x, stored, some == 1 ? both + 1 : both, some < 2 ? 1 : 2, format("the %lld largest along axis %d", (long long)k[i], axis));
+            add_job(x, stored, some == 1 ? both + 1 : both, some < 2 ? 1 : 2,
+                    format("the %lld largest along axis %d", (long long)k[i], axis));
         }
     }
 }
 
 static void make_jobs(bool full)
 {
-    static const Shape shapes[] = {{1, {7}}, {3, {3, 5, 4}}, {3, {2, 70, 3}}, {2, {33, 130}}, {2, {1, 1}}, {2, {0, 3}}, {2, {3, 0}}, {2, {600, 12}}};
+    static const Shape shapes[] = {{1, {7}},    {3, {3, 5, 4}}, {3, {2, 70, 3}}, {2, {33, 130}},
+                                   {2, {1, 1}}, {2, {0, 3}},    {2, {3, 0}},     {2, {600, 12}}};
     static const Dtype numbers[] = {F64, F32, I32, U32, I64}, others[] = {BOOL, U8, I8, U16, I16, U32, I32, I64, F32, F64};
     for (int i = 0; i < COUNT(shapes); i++)
         for (int sums = 0; sums < 2; sums++)
@@ -124,8 +132,9 @@ static void make_jobs(bool full)
 
 static uint8_t type_of(Dtype t)
 {
-    static const uint8_t types[] = {[BOOL] = MGPU_BOOL, [U8] = MGPU_U8, [I8] = MGPU_I8, [U16] = MGPU_U16, [I16] = MGPU_I16, [U32] = MGPU_U32,
-                                    [I32] = MGPU_I32, [I64] = MGPU_I64, [F16] = MGPU_F16, [BF16] = MGPU_BF16, [F32] = MGPU_F32, [F64] = MGPU_F64};
+    static const uint8_t types[] = {
+        [BOOL] = MGPU_BOOL, [U8] = MGPU_U8,   [I8] = MGPU_I8,   [U16] = MGPU_U16,   [I16] = MGPU_I16, [U32] = MGPU_U32,
+        [I32] = MGPU_I32,   [I64] = MGPU_I64, [F16] = MGPU_F16, [BF16] = MGPU_BF16, [F32] = MGPU_F32, [F64] = MGPU_F64};
     return types[t];
 }
 
@@ -184,7 +193,8 @@ static const char *run_job(const Job *j, void *module, CheckedGpu *gpu)
     for (int turn = 0; turn < 2 && !wrong; turn++) {
         for (int i = 1; i <= j->results; i++)
             memset(arguments[i], 0xff, (size_t)bytes[i]);
-        wrong = run_launches(module, launch, arguments, j->results + 1 + (work > 0), SAMPLES, turn ? 1 + draw(3) : 0, (uint64_t)turn * 31);
+        wrong = run_launches(module, launch, arguments, j->results + 1 + (work > 0), SAMPLES, turn ? 1 + draw(3) : 0,
+                             (uint64_t)turn * 31);
         for (int i = 0; i < j->results && !wrong; i++) {
             wrong = compare(j, i, arguments[i + 1], host[i + 1]);
             if (turn == 0)

@@ -9,8 +9,9 @@
 #include "runtime/abi/mgpu_members.h"
 
 /* ---- the program's kernels, as the fake driver calls them: arguments, the step block, the number of samples */
-static const int ARGUMENTS[] = {[K_INIT] = 2, [K_COUNT] = 3, [K_ERRORS] = 4, [K_ACCUMULATE] = 7, [K_GRADIENT] = 8, [K_UPDATE] = 8,
-                                [K_EVAL] = 5, [K_PREDICT] = 3, [K_TAKE_SUMS] = 3, [K_REPORT] = 2, [K_REPORT_TRAIN] = 4};
+static const int ARGUMENTS[] = {
+    [K_INIT] = 2, [K_COUNT] = 3,   [K_ERRORS] = 4,    [K_ACCUMULATE] = 7, [K_GRADIENT] = 8,    [K_UPDATE] = 8,
+    [K_EVAL] = 5, [K_PREDICT] = 3, [K_TAKE_SUMS] = 3, [K_REPORT] = 2,     [K_REPORT_TRAIN] = 4};
 enum { KERNEL_COUNT = MGPU_COUNT(KERNELS) };
 
 static void call_kernel(int number, bool finishes, void **parameters)
@@ -21,18 +22,24 @@ static void call_kernel(int number, bool finishes, void **parameters)
         argument[i] = *(void **)parameters[i];
     const mgpu_step *step = *(const mgpu_step **)parameters[ARGUMENTS[number]];
     int64_t n = *(int64_t *)parameters[ARGUMENTS[number] + 1];
-    mgpu_part part = {.samples = n, .end = k->split == MGPU_SPLIT_SAMPLES ? n : k->split == MGPU_SPLIT_RANGE ? k->extent : 1,
-                      .threads = 1, .first = true};
+    mgpu_part part = {.samples = n,
+                      .end = k->split == MGPU_SPLIT_SAMPLES ? n
+                             : k->split == MGPU_SPLIT_RANGE ? k->extent
+                                                            : 1,
+                      .threads = 1,
+                      .first = true};
     (finishes ? k->finish : k->run)(argument, step, &part);
 }
 
-#define THUNKS(number)                                                                                                 \
-    static void run_##number(void **parameters, unsigned blocks) { (void)blocks, call_kernel(number, false, parameters); } \
+#define THUNKS(number)                                                                                                           \
+    static void run_##number(void **parameters, unsigned blocks) { (void)blocks, call_kernel(number, false, parameters); }       \
     static void finish_##number(void **parameters, unsigned blocks) { (void)blocks, call_kernel(number, true, parameters); }
-THUNKS(0) THUNKS(1) THUNKS(2) THUNKS(3) THUNKS(4) THUNKS(5) THUNKS(6) THUNKS(7) THUNKS(8) THUNKS(9) THUNKS(10)
-typedef void Thunk(void **, unsigned);
+THUNKS(0)
+THUNKS(1)
+THUNKS(2) THUNKS(3) THUNKS(4) THUNKS(5) THUNKS(6) THUNKS(7) THUNKS(8) THUNKS(9) THUNKS(10) typedef void Thunk(void **, unsigned);
 static Thunk *const RUN[] = {run_0, run_1, run_2, run_3, run_4, run_5, run_6, run_7, run_8, run_9, run_10};
-static Thunk *const FINISH[] = {finish_0, finish_1, finish_2, finish_3, finish_4, finish_5, finish_6, finish_7, finish_8, finish_9, finish_10};
+static Thunk *const FINISH[] = {finish_0, finish_1, finish_2, finish_3, finish_4, finish_5,
+                                finish_6, finish_7, finish_8, finish_9, finish_10};
 
 static void add_kernel(FakeImage *image, FakeKernel *kernels, const char *name, Thunk *call, int arguments)
 {
@@ -43,36 +50,39 @@ static void add_kernel(FakeImage *image, FakeKernel *kernels, const char *name, 
 }
 
 /* as mgpu_device_collective.h */
-#define SUM(name, type)                                                                                                \
-    static void sum_##name(void **parameters, unsigned blocks)                                                         \
-    {                                                                                                                  \
-        const mgpu_members *m = parameters[0];                                                                         \
-        (void)blocks;                                                                                                  \
-        for (int64_t i = *(int64_t *)parameters[1]; i < *(int64_t *)parameters[2]; i++) {                              \
-            type sum = ((const type *)m->from[0])[i];                                                                  \
-            for (int d = 1; d < m->from_count; d++)                                                                    \
-                sum = (type)(sum + ((const type *)m->from[d])[i]);                                                     \
-            for (int d = 0; d < m->to_count; d++)                                                                      \
-                ((type *)m->to[d])[i] = sum;                                                                           \
-        }                                                                                                              \
+#define SUM(name, type)                                                                                                          \
+    static void sum_##name(void **parameters, unsigned blocks)                                                                   \
+    {                                                                                                                            \
+        const mgpu_members *m = parameters[0];                                                                                   \
+        (void)blocks;                                                                                                            \
+        for (int64_t i = *(int64_t *)parameters[1]; i < *(int64_t *)parameters[2]; i++) {                                        \
+            type sum = ((const type *)m->from[0])[i];                                                                            \
+            for (int d = 1; d < m->from_count; d++)                                                                              \
+                sum = (type)(sum + ((const type *)m->from[d])[i]);                                                               \
+            for (int d = 0; d < m->to_count; d++)                                                                                \
+                ((type *)m->to[d])[i] = sum;                                                                                     \
+        }                                                                                                                        \
     }
-#define HALF_SUM(name)                                                                                                 \
-    static void sum_##name(void **parameters, unsigned blocks)                                                         \
-    {                                                                                                                  \
-        const mgpu_members *m = parameters[0];                                                                         \
-        (void)blocks;                                                                                                  \
-        for (int64_t i = *(int64_t *)parameters[1]; i < *(int64_t *)parameters[2]; i++) {                              \
-            double sum = 0;                                                                                            \
-            for (int d = 0; d < m->from_count; d++)                                                                    \
-                sum += (double)mgpu_from_##name(((const mgpu_##name *)m->from[d])[i]);                                 \
-            for (int d = 0; d < m->to_count; d++)                                                                      \
-                ((mgpu_##name *)m->to[d])[i] = mgpu_to_##name((float)sum);                                             \
-        }                                                                                                              \
+#define HALF_SUM(name)                                                                                                           \
+    static void sum_##name(void **parameters, unsigned blocks)                                                                   \
+    {                                                                                                                            \
+        const mgpu_members *m = parameters[0];                                                                                   \
+        (void)blocks;                                                                                                            \
+        for (int64_t i = *(int64_t *)parameters[1]; i < *(int64_t *)parameters[2]; i++) {                                        \
+            double sum = 0;                                                                                                      \
+            for (int d = 0; d < m->from_count; d++)                                                                              \
+                sum += (double)mgpu_from_##name(((const mgpu_##name *)m->from[d])[i]);                                           \
+            for (int d = 0; d < m->to_count; d++)                                                                                \
+                ((mgpu_##name *)m->to[d])[i] = mgpu_to_##name((float)sum);                                                       \
+        }                                                                                                                        \
     }
-SUM(f32, float) SUM(f64, double) SUM(u8, uint8_t) SUM(u16, uint16_t) SUM(u32, uint32_t) SUM(u64, uint64_t) HALF_SUM(bf16) HALF_SUM(f16)
-static const struct { const char *name; Thunk *call; } SUMS_OF[] = {{"mgpu_sum_f32", sum_f32}, {"mgpu_sum_f64", sum_f64}, {"mgpu_sum_u8", sum_u8},
-                                                                    {"mgpu_sum_u16", sum_u16}, {"mgpu_sum_u32", sum_u32}, {"mgpu_sum_u64", sum_u64},
-                                                                    {"mgpu_sum_bf16", sum_bf16}, {"mgpu_sum_f16", sum_f16}};
+SUM(f32, float)
+SUM(f64, double)
+SUM(u8, uint8_t) SUM(u16, uint16_t) SUM(u32, uint32_t) SUM(u64, uint64_t) HALF_SUM(bf16) HALF_SUM(f16) static const struct {
+    const char *name;
+    Thunk *call;
+} SUMS_OF[] = {{"mgpu_sum_f32", sum_f32}, {"mgpu_sum_f64", sum_f64}, {"mgpu_sum_u8", sum_u8},     {"mgpu_sum_u16", sum_u16},
+               {"mgpu_sum_u32", sum_u32}, {"mgpu_sum_u64", sum_u64}, {"mgpu_sum_bf16", sum_bf16}, {"mgpu_sum_f16", sum_f16}};
 
 static mgpu_program make_cuda_program(int64_t batch, int64_t accumulate)
 {
@@ -83,7 +93,8 @@ static mgpu_program make_cuda_program(int64_t batch, int64_t accumulate)
     static mgpu_image images[MGPU_COUNT(ARCHS) + 1];
     image = (FakeImage){FAKE_MAGIC, 0, kernels};
     for (int k = 0; k < KERNEL_COUNT; k++) {
-        gpu[k] = (mgpu_gpu_kernel){.name = KERNELS[k].name, .line = KERNELS[k].line,
+        gpu[k] = (mgpu_gpu_kernel){.name = KERNELS[k].name,
+                                   .line = KERNELS[k].line,
                                    .launch = {{KERNELS[k].name, 0, 1, 0, 2, 1000, 64, 0, 0, 0, false}}};
         add_kernel(&image, kernels, KERNELS[k].name, RUN[k], ARGUMENTS[k]);
         if (!KERNELS[k].finish)
@@ -112,11 +123,17 @@ static void test_losses(Test *t, bool brief)
 {
     const char *all = getenv("MGPU_FULL");
     bool full = all && *all;
-    static const struct { int batch, accumulate; } CASES[LOSSES] = {{7, 3}, {7, 1}, {1, 1}, {64, 4}};
-    static const struct { const char *graphs, *collective, *devices, *fake; } WAYS[] = {
-        {"on", "auto", "", ""}, {"on", "peer", "cuda:0x", ""}, {"off", "copy", "cuda:", ""}, {"on", "copy", "cuda:0x", ""}, {"wait", "peer", "", ""},
-        {"on", "host", "", ""}, {"off", "nccl", "", ""}, {"on", "auto", "", " bad_link=3-2"},
-        {"on", "ring", "", ""}, {"wait", "tree", "cuda:0x", ""}, {"off", "device", "", ""}};
+    static const struct {
+        int batch, accumulate;
+    } CASES[LOSSES] = {{7, 3}, {7, 1}, {1, 1}, {64, 4}};
+    static const struct {
+        const char *graphs, *collective, *devices, *fake;
+    } WAYS[] = {{"on", "auto", "", ""},       {"on", "peer", "cuda:0x", ""},
+                {"off", "copy", "cuda:", ""}, {"on", "copy", "cuda:0x", ""},
+                {"wait", "peer", "", ""},     {"on", "host", "", ""},
+                {"off", "nccl", "", ""},      {"on", "auto", "", " bad_link=3-2"},
+                {"on", "ring", "", ""},       {"wait", "tree", "cuda:0x", ""},
+                {"off", "device", "", ""}};
     for (int c = 0; c < (brief ? 1 : LOSSES); c++) {
         mgpu_program p = make_cuda_program(CASES[c].batch, CASES[c].accumulate);
         Reference r;
@@ -138,7 +155,11 @@ static void test_losses(Test *t, bool brief)
     unsetenv("MGPU_COLLECTIVE");
 }
 
-typedef struct Case { const char *fake, *variables, *arguments; int status; const char *message; } Case;
+typedef struct Case {
+    const char *fake, *variables, *arguments;
+    int status;
+    const char *message;
+} Case;
 
 /* variables: "NAME=VALUE NAME=VALUE" */
 static void set_variables(const char *variables, bool set)
@@ -290,10 +311,12 @@ static void test_failures(Test *t)
 #define NAME_OF(symbol, field, parameters) #symbol,
         CUDA_FUNCTIONS(NAME_OF)
 #undef NAME_OF
-        "ncclAllReduce", "ncclCommInitAll", "ncclCommDestroy", "ncclGetVersion"};
+            "ncclAllReduce",
+        "ncclCommInitAll", "ncclCommDestroy", "ncclGetVersion"};
     static const int NUMBER[CALLS] = {1, 2, 40};
     /* in the first run; without a communicator, or where a transfer that is tried fails, NCCL is not taken, and without access no peers are */
-    static const char UNUSED[] = " cuGetErrorName cuGetErrorString cuEventElapsedTime cuEventRecord cuMemcpyDtoDAsync_v2 cuLaunchHostFunc cuCtxEnablePeerAccess cuCtxDisablePeerAccess ncclCommInitAll ncclAllReduce ";
+    static const char UNUSED[] =
+        " cuGetErrorName cuGetErrorString cuEventElapsedTime cuEventRecord cuMemcpyDtoDAsync_v2 cuLaunchHostFunc cuCtxEnablePeerAccess cuCtxDisablePeerAccess ncclCommInitAll ncclAllReduce ";
     mgpu_program p = make_cuda_program(4, 1);
     setenv("FAKE_CUDA", "gpus=2 pause=100", 1);
     double start = mgpu_seconds();
@@ -319,7 +342,8 @@ static void test_failures(Test *t)
             bool whole = run(t, &p, "eval --resume whole") == 0;
             char *word = mgpu_format(" %s ", NAME[i]);
             bool seen = status == 3 || k > 0 || strstr(UNUSED, word);
-            say(t, name, seen && (status == 0 || status == 3) && once && seconds < 5 + 3 * unharmed && whole, whole ? why : "what was saved is broken");
+            say(t, name, seen && (status == 0 || status == 3) && once && seconds < 5 + 3 * unharmed && whole,
+                whole ? why : "what was saved is broken");
             free(word);
             free(text);
         }

@@ -10,19 +10,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CUDNN_FIELD(result, symbol, field, parameters) result (*field) parameters;
-static struct { CUDNN_FUNCTIONS(CUDNN_FIELD) } dnn;
+#define CUDNN_FIELD(result, symbol, field, parameters) result(*field) parameters;
+static struct {
+    CUDNN_FUNCTIONS(CUDNN_FIELD)
+} dnn;
 
 static bool find_functions(void *library)
 {
     bool all = true;
-#define CUDNN_FIND(result, symbol, field, parameters)                         \
-    {                                                                         \
-        void *function = dlsym(library, #symbol);                             \
-        memcpy(&dnn.field, &function, sizeof function);                       \
-        if (!function)                                                        \
-            printf("not ok %s: the library has no such function\n", #symbol); \
-        all = all && function;                                                \
+#define CUDNN_FIND(result, symbol, field, parameters)                                                                            \
+    {                                                                                                                            \
+        void *function = dlsym(library, #symbol);                                                                                \
+        memcpy(&dnn.field, &function, sizeof function);                                                                          \
+        if (!function)                                                                                                           \
+            printf("not ok %s: the library has no such function\n", #symbol);                                                    \
+        all = all && function;                                                                                                   \
     }
     CUDNN_FUNCTIONS(CUDNN_FIND)
     return all;
@@ -32,7 +34,10 @@ static bool find_functions(void *library)
 
 enum { FORWARD, DATA, WEIGHTS };
 enum { DNN_Y, DNN_X, DNN_W };
-typedef struct DnnCase { int kind, type, weights_type; int64_t samples, in, out, side, size, stride, low, high, groups; } DnnCase;
+typedef struct DnnCase {
+    int kind, type, weights_type;
+    int64_t samples, in, out, side, size, stride, low, high, groups;
+} DnnCase;
 
 enum { MOST_DESCRIPTORS = 1000 };
 static cudnnBackendDescriptor_t descriptors[MOST_DESCRIPTORS];
@@ -52,7 +57,8 @@ static void free_descriptors(void)
         dnn.descriptor_destroy(descriptors[--descriptor_count]);
 }
 
-static cudnnBackendDescriptor_t new_tensor(int type, int64_t id, int64_t alignment, const int64_t extent[4], const int64_t stride[4])
+static cudnnBackendDescriptor_t new_tensor(int type, int64_t id, int64_t alignment, const int64_t extent[4],
+                                           const int64_t stride[4])
 {
     cudnnBackendDescriptor_t d = new_descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     dnn.set_attribute(d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
@@ -65,7 +71,8 @@ static cudnnBackendDescriptor_t new_tensor(int type, int64_t id, int64_t alignme
 
 static cudnnBackendDescriptor_t new_packed(int type, int64_t id, int64_t first, int64_t channels, int64_t side)
 {
-    cudnnBackendDescriptor_t d = new_tensor(type, id, 16, (int64_t[]){first, channels, side, side}, (int64_t[]){side * side * channels, 1, side * channels, channels});
+    cudnnBackendDescriptor_t d = new_tensor(type, id, 16, (int64_t[]){first, channels, side, side},
+                                            (int64_t[]){side * side * channels, 1, side * channels, channels});
     return dnn.finalize(d) ? NULL : d;
 }
 
@@ -84,17 +91,22 @@ static cudnnBackendDescriptor_t new_windows(int type, int dims, int64_t stride, 
     return d;
 }
 
-static cudnnBackendDescriptor_t new_operation(int kind, cudnnBackendDescriptor_t windows, cudnnBackendDescriptor_t y, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t w)
+static cudnnBackendDescriptor_t new_operation(int kind, cudnnBackendDescriptor_t windows, cudnnBackendDescriptor_t y,
+                                              cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t w)
 {
-    static const int TYPE[] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+    static const int TYPE[] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                               CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
                                CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR};
     static const int PART[][6] = {
-        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W},
-        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W},
-        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW}};
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W},
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W},
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW}};
     static const float ONE = 1, ZERO = 0;
     const cudnnBackendDescriptor_t own[] = {windows, y, x, w};
     cudnnBackendDescriptor_t d = new_descriptor(TYPE[kind]);
@@ -108,7 +120,8 @@ static cudnnBackendDescriptor_t new_operation(int kind, cudnnBackendDescriptor_t
 /* of the case; handle NULL: without one. *status: of its last call */
 static cudnnBackendDescriptor_t new_graph(const DnnCase *c, cudnnHandle_t handle, cudnnStatus_t *status)
 {
-    cudnnBackendDescriptor_t graph = new_descriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR), windows = new_windows(c->type, 2, c->stride, 1, c->low, c->high);
+    cudnnBackendDescriptor_t graph = new_descriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR),
+                             windows = new_windows(c->type, 2, c->stride, 1, c->low, c->high);
     int64_t outputs = (c->side + c->low + c->high - c->size) / c->stride + 1;
     dnn.finalize(windows);
     cudnnBackendDescriptor_t operation = new_operation(c->kind, windows, new_packed(c->type, DNN_Y, c->samples, c->out, outputs),
@@ -139,8 +152,11 @@ static cudnnStatus_t of_tensor(int64_t alignment, int64_t channel_stride)
 
 static cudnnStatus_t of_operation(int64_t outputs, int64_t channels, int64_t filter_stride, bool finished)
 {
-    cudnnBackendDescriptor_t windows = new_windows(CUDNN_DATA_FLOAT, 2, 1, 1, 0, 0), x = new_tensor(CUDNN_DATA_FLOAT, 1, 16, EXTENT, STRIDE);
-    cudnnBackendDescriptor_t w = new_tensor(CUDNN_DATA_FLOAT, 2, 16, (int64_t[]){6, channels, 3, 3}, (int64_t[]){9 * channels * filter_stride, 1, 3 * channels * filter_stride, channels * filter_stride});
+    cudnnBackendDescriptor_t windows = new_windows(CUDNN_DATA_FLOAT, 2, 1, 1, 0, 0),
+                             x = new_tensor(CUDNN_DATA_FLOAT, 1, 16, EXTENT, STRIDE);
+    cudnnBackendDescriptor_t w =
+        new_tensor(CUDNN_DATA_FLOAT, 2, 16, (int64_t[]){6, channels, 3, 3},
+                   (int64_t[]){9 * channels * filter_stride, 1, 3 * channels * filter_stride, channels * filter_stride});
     dnn.finalize(windows);
     dnn.finalize(w);
     if (finished)
@@ -156,7 +172,8 @@ static cudnnStatus_t after_finishing(bool again)
 
 static cudnnStatus_t asked(bool finished, int attribute, int type)
 {
-    cudnnBackendDescriptor_t d = finished ? new_packed(CUDNN_DATA_FLOAT, 1, 2, 4, 8) : new_tensor(CUDNN_DATA_FLOAT, 1, 16, EXTENT, STRIDE);
+    cudnnBackendDescriptor_t d =
+        finished ? new_packed(CUDNN_DATA_FLOAT, 1, 2, 4, 8) : new_tensor(CUDNN_DATA_FLOAT, 1, 16, EXTENT, STRIDE);
     int64_t count, value[8];
     return dnn.get_attribute(d, attribute, type, 4, &count, value);
 }
@@ -185,18 +202,26 @@ static void dnn_case(const char *name, cudnnStatus_t is, cudnnStatus_t should)
 static void test_statuses(void)
 {
     cudnnBackendDescriptor_t d = new_descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    DNN_CASE("no descriptor to set", set_numbers(NULL, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, EXTENT), BAD_PARAM_NULL_POINTER);
+    DNN_CASE("no descriptor to set", set_numbers(NULL, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, EXTENT),
+             BAD_PARAM_NULL_POINTER);
     DNN_CASE("no descriptor to destroy", dnn.descriptor_destroy(NULL), BAD_PARAM_NULL_POINTER);
-    DNN_CASE("an attribute of another descriptor", set_numbers(d, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 1, EXTENT), BAD_PARAM);
-    DNN_CASE("an attribute by another type", set_numbers(d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_FLOAT, 4, EXTENT), BAD_PARAM_ATTRIBUTE_TYPE);
-    DNN_CASE("an attribute without elements", set_numbers(d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 0, EXTENT), BAD_PARAM);
+    DNN_CASE("an attribute of another descriptor", set_numbers(d, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 1, EXTENT),
+             BAD_PARAM);
+    DNN_CASE("an attribute by another type", set_numbers(d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_FLOAT, 4, EXTENT),
+             BAD_PARAM_ATTRIBUTE_TYPE);
+    DNN_CASE("an attribute without elements", set_numbers(d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 0, EXTENT),
+             BAD_PARAM);
     DNN_CASE("an attribute of nothing", set_numbers(d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, NULL), BAD_PARAM);
-    DNN_CASE("two of what there is one of", set_numbers(d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 2, (int[]){0, 0}), BAD_PARAM);
+    DNN_CASE("two of what there is one of", set_numbers(d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 2, (int[]){0, 0}),
+             BAD_PARAM);
     DNN_CASE("an attribute set when all is finished", after_finishing(false), BAD_PARAM);
     DNN_CASE("a descriptor finished twice", after_finishing(true), BAD_PARAM);
-    DNN_CASE("an attribute asked for before all is finished", asked(false, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64), NOT_INITIALIZED);
-    DNN_CASE("an attribute that a descriptor has not", asked(true, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64), BAD_PARAM);
-    DNN_CASE("an attribute asked for by another type", asked(true, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_FLOAT), BAD_PARAM_ATTRIBUTE_TYPE);
+    DNN_CASE("an attribute asked for before all is finished", asked(false, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64),
+             NOT_INITIALIZED);
+    DNN_CASE("an attribute that a descriptor has not", asked(true, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64),
+             BAD_PARAM);
+    DNN_CASE("an attribute asked for by another type", asked(true, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_FLOAT),
+             BAD_PARAM_ATTRIBUTE_TYPE);
     DNN_CASE("a tensor of nothing", empty(CUDNN_BACKEND_TENSOR_DESCRIPTOR), BAD_PARAM);
     DNN_CASE("a tensor", of_tensor(16, 1), SUCCESS);
     DNN_CASE("a stride below 0", of_tensor(16, -1), BAD_PARAM);

@@ -4,8 +4,15 @@
  * of operands in 16 bits, which compiler/target/cuda/convolution.c leaves to kernels. What it computes is not seen. */
 #include "cudnn_cases.h"
 
-enum { CUDNN_TYPE_CHAR = 24, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR = 38, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP = 204, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP = 407,
-       CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION = 2702, MOST = 64, WORKSPACE = 32 << 20 };
+enum {
+    CUDNN_TYPE_CHAR = 24,
+    CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR = 38,
+    CUDNN_ATTR_ENGINEHEUR_DEVICEPROP = 204,
+    CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP = 407,
+    CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION = 2702,
+    MOST = 64,
+    WORKSPACE = 32 << 20
+};
 
 static const char H100[] =
     "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,\"multiProcessorCount\":132,\"warpSize\":32,"
@@ -18,7 +25,9 @@ static cudnnBackendDescriptor_t gpu;
 
 static bool describe_gpu(void)
 {
-    return !dnn.descriptor_create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &gpu) && !dnn.set_attribute(gpu, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, sizeof H100 - 1, H100) && !dnn.finalize(gpu);
+    return !dnn.descriptor_create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &gpu) &&
+           !dnn.set_attribute(gpu, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, sizeof H100 - 1, H100) &&
+           !dnn.finalize(gpu);
 }
 
 /* as is_unwanted of runtime/cuda/cudnn.c, with precision = f32 or tf32 */
@@ -27,8 +36,10 @@ static bool may_use(cudnnBackendDescriptor_t configuration, bool exact)
     cudnnBackendDescriptor_t engine = new_descriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     int note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t count = 0;
-    bool may = !dnn.get_attribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine) &&
-               !dnn.get_attribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, note);
+    bool may =
+        !dnn.get_attribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine) &&
+        !dnn.get_attribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
+                           &count, note);
     for (int i = 0; i < count; i++)
         may = may && !(note[i] >= CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS && note[i] <= CUDNN_NUMERICAL_NOTE_WINOGRAD) &&
               !(note[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && exact);
@@ -40,8 +51,10 @@ static bool has_plan(cudnnBackendDescriptor_t configuration)
     cudnnBackendDescriptor_t plan = new_descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     int64_t count, bytes = 0;
     return !dnn.set_attribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &configuration) &&
-           !dnn.set_attribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &gpu) && !dnn.finalize(plan) &&
-           !dnn.get_attribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes) && bytes <= WORKSPACE;
+           !dnn.set_attribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &gpu) &&
+           !dnn.finalize(plan) &&
+           !dnn.get_attribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes) &&
+           bytes <= WORKSPACE;
 }
 
 /* an engine that a program would take; -1: the library refuses the graph. named: what its rules name */
@@ -72,10 +85,15 @@ static int usable(const DnnCase *c, bool exact, int64_t *named)
 
 static void test_plans(void)
 {
-    static const struct { const char *name; int type, weights; bool exact; } TYPES[] = {
-        {"bf16", CUDNN_DATA_BFLOAT16, CUDNN_DATA_BFLOAT16, false}, {"f16", CUDNN_DATA_HALF, CUDNN_DATA_HALF, false},
-        {"f32", CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, true}, {"tf32", CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, false},
-        {"f64", CUDNN_DATA_DOUBLE, CUDNN_DATA_DOUBLE, false}};
+    static const struct {
+        const char *name;
+        int type, weights;
+        bool exact;
+    } TYPES[] = {{"bf16", CUDNN_DATA_BFLOAT16, CUDNN_DATA_BFLOAT16, false},
+                 {"f16", CUDNN_DATA_HALF, CUDNN_DATA_HALF, false},
+                 {"f32", CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, true},
+                 {"tf32", CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, false},
+                 {"f64", CUDNN_DATA_DOUBLE, CUDNN_DATA_DOUBLE, false}};
     static const char *const KIND[] = {"forward", "data", "weights"};
     static const DnnCase SHAPES[] = {
         {.samples = 32, .in = 64, .out = 64, .side = 56, .size = 3, .stride = 1, .low = 1, .high = 1, .groups = 1},
@@ -96,21 +114,24 @@ static void test_plans(void)
                 with += usable(&c, TYPES[t].exact, &named) > 0;
                 free_descriptors();
             }
-            printf("%s plans on an H100, %s %s: %d of %d\n", with == count ? "ok" : "not ok", TYPES[t].name, KIND[kind], with, count);
+            printf("%s plans on an H100, %s %s: %d of %d\n", with == count ? "ok" : "not ok", TYPES[t].name, KIND[kind], with,
+                   count);
         }
     DnnCase mixed = SHAPES[0];
     mixed.kind = WEIGHTS;
     mixed.type = CUDNN_DATA_BFLOAT16;
     mixed.weights_type = CUDNN_DATA_FLOAT;
     int found = usable(&mixed, false, &named);
-    printf("%s no plan on an H100 for f32 weights' gradients of bf16: %d of %d\n", found <= 0 ? "ok" : "not ok", found, (int)named);
+    printf("%s no plan on an H100 for f32 weights' gradients of bf16: %d of %d\n", found <= 0 ? "ok" : "not ok", found,
+           (int)named);
     free_descriptors();
     dnn.descriptor_destroy(gpu);
 }
 
 int main(void)
 {
-    static const char *const NAMES[] = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9", "/usr/local/cuda/lib/libcudnn.so.9", "/usr/local/cuda-13.0/lib/libcudnn.so.9"};
+    static const char *const NAMES[] = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9",
+                                        "/usr/local/cuda/lib/libcudnn.so.9", "/usr/local/cuda-13.0/lib/libcudnn.so.9"};
     void *library = NULL;
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES && !library; i++)
         library = dlopen(NAMES[i], RTLD_LAZY | RTLD_LOCAL);

@@ -31,7 +31,8 @@ static inline const mgpu_set *sets_of(const Model *m)
         const DataSet *s = &m->sets[i];
         mgpu_column *columns = NEW_ARRAY(mgpu_column, s->column_count);
         for (int k = 0; k < s->column_count; k++)
-            columns[k] = (mgpu_column){s->columns[k].name, s->columns[k].input, s->columns[k].texts, s->columns[k].count, s->columns[k].at->line};
+            columns[k] = (mgpu_column){s->columns[k].name, s->columns[k].input, s->columns[k].texts, s->columns[k].count,
+                                       s->columns[k].at->line};
         sets[i] = (mgpu_set){s->name, columns, s->column_count, calls_of(s), s->call_count};
     }
     return sets;
@@ -48,12 +49,18 @@ static inline const mgpu_program *program_of(const char *inputs, const char *dat
     mgpu_input *list = NEW_ARRAY(mgpu_input, m->input_count);
     for (int i = 0; i < m->input_count; i++) {
         const Input *in = &m->inputs[i];
-        list[i] = (mgpu_input){.tensor = {in->name, (uint8_t)in->dtype, in->shape.rank, {0}}, .classes = in->classes,
-                               .ignore = in->ignore, .other = in->other};
+        list[i] = (mgpu_input){.tensor = {in->name, (uint8_t)in->dtype, in->shape.rank, {0}},
+                               .classes = in->classes,
+                               .ignore = in->ignore,
+                               .other = in->other};
         memcpy(list[i].tensor.extent, in->shape.extent, (size_t)in->shape.rank * sizeof(int64_t));
     }
     mgpu_program *p = NEW(mgpu_program);
-    *p = (mgpu_program){.name = "m", .model_file = "m.net", .inputs = list, .input_count = m->input_count, .sets = sets_of(m),
+    *p = (mgpu_program){.name = "m",
+                        .model_file = "m.net",
+                        .inputs = list,
+                        .input_count = m->input_count,
+                        .sets = sets_of(m),
                         .set_count = m->set_count};
     return p;
 }

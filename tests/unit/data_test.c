@@ -35,10 +35,7 @@ static void write_bytes(const char *name, const void *bytes, size_t count)
         mgpu_fail(3, "%s: %s", path, strerror(errno));
 }
 
-static void write_file(const char *name, const char *content)
-{
-    write_bytes(name, content, strlen(content));
-}
+static void write_file(const char *name, const char *content) { write_bytes(name, content, strlen(content)); }
 
 static void open_set(Dataset *d, const mgpu_program *p, const char *name, const char *where, Categories *categories)
 {
@@ -103,7 +100,8 @@ static void check_values(const char *name, const char *inputs, const char *data,
                 double expected = strtod(at, &end), is = numbers[i][s * elements + (pick && i == 0 ? pick[k] : k)];
                 good = end != at && agree(t, is, expected);
                 if (!good)
-                    printf("# %s: sample %lld, %s[%lld] is %.17g, %.17g expected\n", name, (long long)s, key, (long long)k, is, expected);
+                    printf("# %s: sample %lld, %s[%lld] is %.17g, %.17g expected\n", name, (long long)s, key, (long long)k, is,
+                           expected);
                 at = end;
             }
             good = good && *at++ == '\n';
@@ -120,45 +118,61 @@ static void check_values(const char *name, const char *inputs, const char *data,
 static void test_values(void)
 {
     static const int PICK[] = {0, 1, 2, 3, 95, 96, 3071};
-    check_values("quotes",
-                 "input age: f32  input numbers: f32[2]  input name: class(5, other = 0)  input city: class(6, other = 5)\n"
-                 "input member: bool  input rank: i32",
-                 "train = csv(\"quotes.csv\", numbers = [\"age\", \"score\"], name = \"name, in full\", missing = [\"?\", \"NA\"])", NULL, 0);
-    check_values("plain", "input size: f64  input colour: class(4, other = 2)  input kind: class(3)[1]",
-                 "train = csv(\"plain.csv.gz\", names = [\"size\", \"colour\", \"kind\"], delimiter = \";\", strip = \" .\", missing = \"?\")",
-                 NULL, 0);
+    check_values(
+        "quotes",
+        "input age: f32  input numbers: f32[2]  input name: class(5, other = 0)  input city: class(6, other = 5)\n"
+        "input member: bool  input rank: i32",
+        "train = csv(\"quotes.csv\", numbers = [\"age\", \"score\"], name = \"name, in full\", missing = [\"?\", \"NA\"])", NULL,
+        0);
+    check_values(
+        "plain", "input size: f64  input colour: class(4, other = 2)  input kind: class(3)[1]",
+        "train = csv(\"plain.csv.gz\", names = [\"size\", \"colour\", \"kind\"], delimiter = \";\", strip = \" .\", missing = \"?\")",
+        NULL, 0);
     for (int ram = 0; ram < 2; ram++)
-        check_values("arrays",
-                     "input halves: f32[3]  input big: f64[2, 2]  input doubles: f64[1]  input longs: i64[1]  input truth: bool[4]\n"
-                     "input short: class(9)[5]  input long: class(9)[5]",
-                     format("train = npy(halves = \"halves.npy\", big = \"big.npy\", doubles = \"doubles.npy\", longs = \"longs.npy\",\n"
-                            "truth = \"truth.npy\", short = \"short.npy\", long = \"long.npy\"%s)", ram ? ", cache = \"ram\"" : ""), NULL, 0);
+        check_values(
+            "arrays",
+            "input halves: f32[3]  input big: f64[2, 2]  input doubles: f64[1]  input longs: i64[1]  input truth: bool[4]\n"
+            "input short: class(9)[5]  input long: class(9)[5]",
+            format("train = npy(halves = \"halves.npy\", big = \"big.npy\", doubles = \"doubles.npy\", longs = \"longs.npy\",\n"
+                   "truth = \"truth.npy\", short = \"short.npy\", long = \"long.npy\"%s)",
+                   ram ? ", cache = \"ram\"" : ""),
+            NULL, 0);
     for (int fortran = 0; fortran < 2; fortran++)
-        check_values("arrays",
-                     "input halves: f32[3]  input big: f64[2, 2]  input doubles: f64[1]  input longs: i64[1]  input truth: bool[4]\n"
-                     "input short: class(9)[5]  input long: class(9)[5]",
-                     format("train = npy(halves = \"stored.npz\", big = \"%s\", doubles = \"zipped.npy\", longs = \"packed.npz\",\n"
-                            "truth = \"packed.npz\", short = \"short.npy\", long = \"stored.npz\")",
-                            fortran ? "fortran.npy" : "stored.npz"), NULL, 0);
+        check_values(
+            "arrays",
+            "input halves: f32[3]  input big: f64[2, 2]  input doubles: f64[1]  input longs: i64[1]  input truth: bool[4]\n"
+            "input short: class(9)[5]  input long: class(9)[5]",
+            format("train = npy(halves = \"stored.npz\", big = \"%s\", doubles = \"zipped.npy\", longs = \"packed.npz\",\n"
+                   "truth = \"packed.npz\", short = \"short.npy\", long = \"stored.npz\")",
+                   fortran ? "fortran.npy" : "stored.npz"),
+            NULL, 0);
     for (int ram = 0; ram < 2; ram++)
-        check_values("idx", "input bytes: f32[3, 2, 1]  input shorts: i16[2]  input reals: f64  input label: class(4)",
-                     format("train = idx(bytes = \"bytes.idx\", shorts = \"shorts.idx\", reals = \"reals.idx.gz\", label = \"label.idx\"%s)",
-                            ram ? ", cache = \"ram\"" : ""), NULL, 0);
+        check_values(
+            "idx", "input bytes: f32[3, 2, 1]  input shorts: i16[2]  input reals: f64  input label: class(4)",
+            format(
+                "train = idx(bytes = \"bytes.idx\", shorts = \"shorts.idx\", reals = \"reals.idx.gz\", label = \"label.idx\"%s)",
+                ram ? ", cache = \"ram\"" : ""),
+            NULL, 0);
     check_values("cifar10", "input image: u8[32, 32, 3]  input label: class(10)", "train = cifar(\"cifar\")", PICK, COUNT(PICK));
     check_values("cifar100", "input image: f32[32, 32, 3]  input label: class(100)  input coarse: class(20)",
                  "train = cifar(\"cifar/train.bin\")", PICK, COUNT(PICK));
-    check_values("tokens", "input token: class(50257)[5]  input next: class(50257)[5]", "train = tokens(\"tokens.bin\")", NULL, 0);
-    check_values("tokens", "input token: class(50257)[5]  input next: class(50257)[5]", "train = tokens(\"headed.bin\", header = 7)", NULL, 0);
+    check_values("tokens", "input token: class(50257)[5]  input next: class(50257)[5]", "train = tokens(\"tokens.bin\")", NULL,
+                 0);
+    check_values("tokens", "input token: class(50257)[5]  input next: class(50257)[5]",
+                 "train = tokens(\"headed.bin\", header = 7)", NULL, 0);
     check_values("stride", "input token: class(50257)[5]  input next: class(50257)[5]",
                  "train = tokens(\"tokens.bin\", type = u16, stride = 2)", NULL, 0);
-    check_values("longs", "input token: i32[4]  input next: class(50257)[4]", "train = tokens(\"longs.bin\", type = i64, cache = \"ram\")",
-                 NULL, 0);
+    check_values("longs", "input token: i32[4]  input next: class(50257)[4]",
+                 "train = tokens(\"longs.bin\", type = i64, cache = \"ram\")", NULL, 0);
     check_values("ascii", "input token: class(20)[6]  input next: class(20)[6]", "train = characters(\"ascii.txt\")", NULL, 0);
-    check_values("unicode", "input token: class(40)[6]  input next: class(40)[6]", "train = characters(\"unicode.txt\")", NULL, 0);
-    check_values("odd", "input token: class(400)[9]  input next: class(400)[9]", "train = text(\"odd.txt\", vocabulary = \"bpe\")", NULL, 0);
+    check_values("unicode", "input token: class(40)[6]  input next: class(40)[6]", "train = characters(\"unicode.txt\")", NULL,
+                 0);
+    check_values("odd", "input token: class(400)[9]  input next: class(400)[9]",
+                 "train = text(\"odd.txt\", vocabulary = \"bpe\")", NULL, 0);
     static const char *const TOKENIZER[] = {"gpt2_json", "llama3_json", "qwen2_json"};
     for (int i = 0; i < MGPU_COUNT(TOKENIZER); i++)
-        check_values(TOKENIZER[i], "input token: class(500)[9]  input next: class(500)[9]", format("train = text(\"special.txt\", vocabulary = \"%s\")", TOKENIZER[i]), NULL, 0);
+        check_values(TOKENIZER[i], "input token: class(500)[9]  input next: class(500)[9]",
+                     format("train = text(\"special.txt\", vocabulary = \"%s\")", TOKENIZER[i]), NULL, 0);
 }
 
 /* an array of NumPy's: its type and the bytes of its 4 elements */
@@ -211,7 +225,8 @@ static void test_gpt2(void)
     write_bytes("training.txt", text, TRAINING);
     const char *inputs = "input token: class(50257)[64]  input next: class(50257)[64]";
     Dataset ours, theirs;
-    open_set(&ours, program_of(inputs, format("train = text(\"training.txt\", vocabulary = \"%s/gpt2-vocab\")", data)), "train", folder, NULL);
+    open_set(&ours, program_of(inputs, format("train = text(\"training.txt\", vocabulary = \"%s/gpt2-vocab\")", data)), "train",
+             folder, NULL);
     open_set(&theirs, program_of(inputs, "train = tokens(\"tinyshakespeare/gpt2-bpe/train.bin\")"), "train", data, NULL);
     double *a = read_input(&ours, "next", 0, 0), *b = read_input(&theirs, "next", 0, 0);
     say("text/gpt2", ours.samples == theirs.samples && ours.samples == (301966 - 65) / 64 + 1 &&
@@ -232,8 +247,9 @@ static void test_part(void)
     FILE *f = fopen(format("%s/n.npy", folder), "wb");
     mgpu_write_npy(f, MGPU_F64, 1, (int64_t[]){N}, x);
     fclose(f);
-    const mgpu_program *p = program_of("input x: f64", "all = npy(x = \"n.npy\")\ntrain = all |> part(0, 0.7)\nvalid = all |> part(0.7, 1)\n"
-                                                       "test = all |> part(0.5, 1) |> part(0, 0.7)");
+    const mgpu_program *p =
+        program_of("input x: f64", "all = npy(x = \"n.npy\")\ntrain = all |> part(0, 0.7)\nvalid = all |> part(0.7, 1)\n"
+                                   "test = all |> part(0.5, 1) |> part(0, 0.7)");
     Dataset train, valid, test;
     open_set(&train, p, "train", folder, NULL);
     open_set(&valid, p, "valid", folder, NULL);
@@ -357,7 +373,8 @@ static void test_categories(void)
     free(size);
     mgpu_close_set(&d);
     char *json = mgpu_categories_text(categories);
-    say("categories/text", json && strcmp(json, "{\"kind\":[\"blue\",null,\"red\"],\"code\":\"numbers\",\"size\":[\"a\",\"b\",\"c\"]}") == 0);
+    say("categories/text",
+        json && strcmp(json, "{\"kind\":[\"blue\",null,\"red\"],\"code\":\"numbers\",\"size\":[\"a\",\"b\",\"c\"]}") == 0);
     Categories *saved = mgpu_new_categories(true);
     mgpu_read_categories(saved, json, "w.safetensors");
     static const double VALID_KIND[] = {1, 2, 0};
@@ -421,12 +438,32 @@ static void test_categories(void)
 /* ---- the number of `ignore` is that label among words, too */
 static void test_ignored_words(void)
 {
-    static const struct { const char *name, *inputs, *content; double labels[4]; const char *tables; } CASES[] = {
+    static const struct {
+        const char *name, *inputs, *content;
+        double labels[4];
+        const char *tables;
+    } CASES[] = {
         {"words", "input label: class(2, ignore = -100)", "label\nb\n-100\na\nb\n", {1, -100, 0, 1}, "{\"label\":[\"a\",\"b\"]}"},
-        {"other", "input label: class(3, ignore = 9, other = 0)", "label\nb\n9\n-9\n\"\"\n", {2, 9, 1, 0}, "{\"label\":[null,\"-9\",\"b\"]}"},
-        {"large numbers", "input label: class(2, ignore = 255)", "label\n70\n255\n8\n70\n", {1, 255, 0, 1}, "{\"label\":[\"8\",\"70\"]}"},
-        {"numbers", "input label: class(2, ignore = -100)", "label\n1\n-100\n-100\n1\n", {1, -100, -100, 1}, "{\"label\":\"numbers\"}"},
-        {"alone", "input label: class(2, ignore = -100)", "label\n-100\n-100\n-100\n-100\n", {-100, -100, -100, -100}, "{\"label\":\"numbers\"}"},
+        {"other",
+         "input label: class(3, ignore = 9, other = 0)",
+         "label\nb\n9\n-9\n\"\"\n",
+         {2, 9, 1, 0},
+         "{\"label\":[null,\"-9\",\"b\"]}"},
+        {"large numbers",
+         "input label: class(2, ignore = 255)",
+         "label\n70\n255\n8\n70\n",
+         {1, 255, 0, 1},
+         "{\"label\":[\"8\",\"70\"]}"},
+        {"numbers",
+         "input label: class(2, ignore = -100)",
+         "label\n1\n-100\n-100\n1\n",
+         {1, -100, -100, 1},
+         "{\"label\":\"numbers\"}"},
+        {"alone",
+         "input label: class(2, ignore = -100)",
+         "label\n-100\n-100\n-100\n-100\n",
+         {-100, -100, -100, -100},
+         "{\"label\":\"numbers\"}"},
     };
     for (int i = 0; i < COUNT(CASES); i++) {
         Categories *categories = mgpu_new_categories(false);
@@ -455,7 +492,10 @@ static void test_ignored_words(void)
 /* ---- words whose places are their classes, such as names of folders, also where they are numbers; saved tables hold */
 static void test_places(void)
 {
-    static const struct { const char *name, *words[3], *inputs, *saved; int64_t classes[3]; } CASES[] = {
+    static const struct {
+        const char *name, *words[3], *inputs, *saved;
+        int64_t classes[3];
+    } CASES[] = {
         {"by-bytes", {"1", "10", "2"}, "input label: class(3)", NULL, {0, 1, 2}},
         {"from-1", {"1", "2", "3"}, "input label: class(4)", NULL, {0, 1, 2}},
         {"their-own", {"0", "1", "2"}, "input label: class(3)", NULL, {0, 1, 2}},
@@ -498,8 +538,14 @@ static void test_orders(void)
     say("order/blocks-by-epoch", memcmp(order, again, sizeof order) == 0 && memcmp(order, later, sizeof order) != 0);
 
     write_file("few.csv", "x\n1\n2\n3\n");
-    static const struct { const char *option; int64_t shuffle; } OPTIONS[] = {
-        {"", 1}, {", shuffle = true", 1}, {", shuffle = false", 0}, {", shuffle = 500", 500}, {", shuffle = 10000samples", 10000}};
+    static const struct {
+        const char *option;
+        int64_t shuffle;
+    } OPTIONS[] = {{"", 1},
+                   {", shuffle = true", 1},
+                   {", shuffle = false", 0},
+                   {", shuffle = 500", 500},
+                   {", shuffle = 10000samples", 10000}};
     bool good = true;
     for (int i = 0; i < COUNT(OPTIONS); i++) {
         const mgpu_program *p = program_of("input x: f32", format("train = csv(\"few.csv\"%s) |> part(0, 1)", OPTIONS[i].option));
@@ -512,7 +558,11 @@ static void test_orders(void)
 }
 
 /* ---- threads share the samples of a batch where a sample is costly */
-typedef struct Slow { Dataset *set; double *got; int64_t first, count; } Slow;
+typedef struct Slow {
+    Dataset *set;
+    double *got;
+    int64_t first, count;
+} Slow;
 
 static void *read_slowly(void *argument)
 {
@@ -695,7 +745,8 @@ static void refuses_with(const char *name, const char *inputs, const char *data,
     close(ends[0]);
     int status;
     waitpid(child, &status, 0);
-    bool good = WIFEXITED(status) && WEXITSTATUS(status) == (message[0] == '0' ? 0 : 1) && strstr(text, message + (message[0] == '0'));
+    bool good =
+        WIFEXITED(status) && WEXITSTATUS(status) == (message[0] == '0' ? 0 : 1) && strstr(text, message + (message[0] == '0'));
     if (!good)
         printf("# status %d, said: %s\n", WEXITSTATUS(status), text);
     say(format("refuses/%s", name), good);
@@ -709,7 +760,8 @@ static void refuses(const char *name, const char *inputs, const char *data, cons
 static void test_csv_refusals(void)
 {
     const char *inputs = "input x: f32  input label: class(2)", *data = "train = csv(\"bad.csv\")";
-    static const struct { const char *name, *content, *message;
+    static const struct {
+        const char *name, *content, *message;
     } CASES[] = {
         {"empty", "", "bad.csv: the file is empty"},
         {"no-rows", "x,label\n", "bad.csv: the file holds no rows"},
@@ -736,7 +788,15 @@ static void test_csv_refusals(void)
     }
     write_file("bad.csv", "x,label\n1,a\n2,Z\xfcrich\n");
     refuses("csv-latin", inputs, data, "bad.csv:3: column 'label' is no UTF-8; iconv -f LATIN1 -t UTF-8 converts a file");
-    static const char *const WIDE[] = {"\xff\xfex\0,\0y\0\n\0" "1\0,\0" "2\0", "\xfe\xff\0x\0,\0y\0\n\0" "1\0,\0" "2", "x\0,\0y\0\n\0" "1\0,\0" "2\0"};
+    static const char *const WIDE[] = {"\xff\xfex\0,\0y\0\n\0"
+                                       "1\0,\0"
+                                       "2\0",
+                                       "\xfe\xff\0x\0,\0y\0\n\0"
+                                       "1\0,\0"
+                                       "2",
+                                       "x\0,\0y\0\n\0"
+                                       "1\0,\0"
+                                       "2\0"};
     for (int i = 0; i < COUNT(WIDE); i++) {
         write_bytes("bad.csv", WIDE[i], 14);
         refuses(format("csv-utf16-%d", i), inputs, data,
@@ -746,8 +806,9 @@ static void test_csv_refusals(void)
     refuses("csv-skip", inputs, "train = csv(\"bad.csv\", on_bad = \"skip\")",
             "0bad.csv: 3 lines are left out, the first is line 3: column 'x' is 'foo', a number is expected");
     write_file("bad.csv", "x,y,label\n1,2,a\nNA,foo,b\ninf,foo,b\nNA,1,b\n1e39,1,b\n");
-    static const char *const KEPT[] = {"0bad.csv: 2 lines are left out, the first is line 3: column 'y' is 'foo', a number is expected",
-                                       "0a number of 'x' is missing, in line 5;", "0a number of 'x' is infinite, in line 6"};
+    static const char *const KEPT[] = {
+        "0bad.csv: 2 lines are left out, the first is line 3: column 'y' is 'foo', a number is expected",
+        "0a number of 'x' is missing, in line 5;", "0a number of 'x' is infinite, in line 6"};
     for (int i = 0; i < COUNT(KEPT); i++) /* of lines that are left out no numbers are counted */
         refuses(format("csv-kept-%d", i), "input x: f32  input y: f32  input label: class(2)",
                 "train = csv(\"bad.csv\", missing = \"NA\", on_bad = \"skip\")", KEPT[i]);
@@ -766,7 +827,8 @@ static void test_csv_refusals(void)
     }
     refuses("csv-shape", "input x: f32[3]  input label: class(2)", "train = csv(\"bad.csv\", x = [\"x\", \"x\"])",
             "bad.csv:2: 'x' has the shape [2], input 'x' has [3]");
-    refuses("csv-no-file", inputs, "train = csv(\"none.csv\")", "m.net:7: there is no file none.csv, nor none.csv.gz, in the folder");
+    refuses("csv-no-file", inputs, "train = csv(\"none.csv\")",
+            "m.net:7: there is no file none.csv, nor none.csv.gz, in the folder");
     write_file("good.csv", "x,label\n1,a\n2,b\n");
     write_file("bad.csv", "x,label\n1,a\n3,c\n");
     refuses("csv-unseen", inputs, "train = csv(\"good.csv\")\nvalid = csv(\"bad.csv\")",
@@ -844,12 +906,17 @@ static void test_packed(void)
     refuses("zip/less-than-said", input, data, "x.npz: not a zip archive, or a damaged one");
     uint8_t *junk = mgpu_allocate(MANY, 1);
     write_zip("x.npz", 8, junk, MANY, MANY * 1000u, crc);
-    refuses("zip/bomb", input, data, "x.npz: 300000 bytes would unpack to more than 250 times as many, as damaged or hostile files do; if it is right, unpack it first (gzip -d, unzip)");
+    refuses(
+        "zip/bomb", input, data,
+        "x.npz: 300000 bytes would unpack to more than 250 times as many, as damaged or hostile files do; if it is right, unpack it first (gzip -d, unzip)");
     free(junk);
     /* 4 MiB of lines, packed: one member of a .gz file, which may have many */
-    if (system(format("cd %s && (echo x; yes 1 | head -c 4194304) | gzip -9 >one.gz && for i in $(seq 70); do cat one.gz; done >x.csv.gz", folder)) != 0)
+    if (system(format(
+            "cd %s && (echo x; yes 1 | head -c 4194304) | gzip -9 >one.gz && for i in $(seq 70); do cat one.gz; done >x.csv.gz",
+            folder)) != 0)
         mgpu_fail(3, "gzip");
-    refuses("gzip/bomb", input, "train = csv(\"x.csv.gz\")", "bytes would unpack to more than 250 times as many, as damaged or hostile files do");
+    refuses("gzip/bomb", input, "train = csv(\"x.csv.gz\")",
+            "bytes would unpack to more than 250 times as many, as damaged or hostile files do");
     if (mkfifo(format("%s/pipe", folder), 0600) != 0)
         mgpu_fail(3, "mkfifo");
     const char *said = "pipe is a pipe, a device or a socket, a file is expected; cat ";
@@ -867,12 +934,15 @@ static void test_refusals(void)
     write_bytes("odd.bin", "12345678901234567", 17);
     write_bytes("large.bin", "\1\0\2\0\3\0\4\0\54\1\6\0\7\0\10\0\11\0\12\0", 20);
     refuses("tokens-odd", tokens, "train = tokens(\"odd.bin\")", "odd.bin: 17 bytes are no whole number of tokens of type u16");
-    refuses("tokens-header", tokens, "train = tokens(\"odd.bin\", header = 18)", "odd.bin: header = 18, and the file has 17 bytes");
-    refuses("tokens-headed", tokens, "train = tokens(\"odd.bin\", header = 2)", "odd.bin: 15 bytes are no whole number of tokens of type u16");
+    refuses("tokens-header", tokens, "train = tokens(\"odd.bin\", header = 18)",
+            "odd.bin: header = 18, and the file has 17 bytes");
+    refuses("tokens-headed", tokens, "train = tokens(\"odd.bin\", header = 2)",
+            "odd.bin: 15 bytes are no whole number of tokens of type u16");
     refuses("tokens-few", "input next: class(300)[5]", "train = tokens(\"large.bin\", type = u32)",
             "large.bin: 5 tokens are too few for one window of 5 and the token after it");
-    refuses("tokens-class", tokens, "train = tokens(\"large.bin\")",
-            "large.bin: the window at token 4 has the label 300, 0 elements from its first; input 'token' has the classes 0 to 299");
+    refuses(
+        "tokens-class", tokens, "train = tokens(\"large.bin\")",
+        "large.bin: the window at token 4 has the label 300, 0 elements from its first; input 'token' has the classes 0 to 299");
     refuses("tokens-part", tokens, "train = tokens(\"large.bin\") |> part(0, 0.3)",
             "large.bin: 3 tokens of this part are too few for one window of 4 and the token after it");
     write_bytes("latin.txt", "caf\xe9 au lait", 12);
@@ -880,40 +950,53 @@ static void test_refusals(void)
             "latin.txt: byte 3 (0xe9) is not UTF-8; tokens(file, type = u8) reads bytes");
     refuses("characters-many", "input token: class(3)[4]", "train = characters(\"long.txt\")", "7 categories ('a', 'b'");
     write_file("words.txt", "some words to be encoded");
-    refuses("text-vocabulary", tokens, "train = text(\"words.txt\", vocabulary = \"none\")", "none holds neither tokenizer.json nor encoder.json nor vocab.json");
+    refuses("text-vocabulary", tokens, "train = text(\"words.txt\", vocabulary = \"none\")",
+            "none holds neither tokenizer.json nor encoder.json nor vocab.json");
     if (system(format("cp -r %s/bpe %s/bad && cp -r %s/bpe %s/json", REFERENCE, folder, REFERENCE, folder)) != 0)
         mgpu_fail(3, "cp");
     write_file("bad/vocab.bpe", "#version: 0.2\r\n\na xyz\n");
-    refuses("text-merge", tokens, "train = text(\"words.txt\", vocabulary = \"bad\")", "bad/vocab.bpe:3: 'a xyz' is no merge of two tokens");
+    refuses("text-merge", tokens, "train = text(\"words.txt\", vocabulary = \"bad\")",
+            "bad/vocab.bpe:3: 'a xyz' is no merge of two tokens");
     write_file("json/encoder.json", "{\"a\": 1}");
-    refuses("text-bytes", tokens, "train = text(\"words.txt\", vocabulary = \"json\")", "there is no token '\xc4\x80' for the byte 0x00");
+    refuses("text-bytes", tokens, "train = text(\"words.txt\", vocabulary = \"json\")",
+            "there is no token '\xc4\x80' for the byte 0x00");
     write_file("json/encoder.json", "{\"a\": \"b\"}");
-    refuses("text-number", tokens, "train = text(\"words.txt\", vocabulary = \"json\")", "encoder.json: the token 'a' has no number");
+    refuses("text-number", tokens, "train = text(\"words.txt\", vocabulary = \"json\")",
+            "encoder.json: the token 'a' has no number");
     write_file("json/encoder.json", "{\"a\": ");
     refuses("text-json", tokens, "train = text(\"words.txt\", vocabulary = \"json\")", "json/encoder.json: ");
     write_file("json/encoder.json", "{\"a\": 1, \"b\": 2, \"c\": 3, \"d\": 4, \"b\": 5, \"e\": 6}");
-    refuses("text-twice", tokens, "train = text(\"words.txt\", vocabulary = \"json\")", "there is no token '\xc4\x80' for the byte 0x00");
+    refuses("text-twice", tokens, "train = text(\"words.txt\", vocabulary = \"json\")",
+            "there is no token '\xc4\x80' for the byte 0x00");
     if (system(format("cp -r %s/bpe %s/zero", REFERENCE, folder)) != 0)
         mgpu_fail(3, "cp");
     write_bytes("zero/vocab.bpe", "h e\na\0b c\n", 10);
-    refuses("text-zero", tokens, "train = text(\"words.txt\", vocabulary = \"zero\")", "zero/vocab.bpe:2: 'a c' is no merge of two tokens");
-    refuses_with("categories-saved", "input kind: class(2)", "train = csv(\"train.csv\")", "{\"kind\":[\"blue\",\"red\",\"green\"]}",
-                 "train.csv:2: column 'kind': the table of the input 'kind' that is saved with the weights has 3 classes, the program class(2)");
+    refuses("text-zero", tokens, "train = text(\"words.txt\", vocabulary = \"zero\")",
+            "zero/vocab.bpe:2: 'a c' is no merge of two tokens");
+    refuses_with(
+        "categories-saved", "input kind: class(2)", "train = csv(\"train.csv\")", "{\"kind\":[\"blue\",\"red\",\"green\"]}",
+        "train.csv:2: column 'kind': the table of the input 'kind' that is saved with the weights has 3 classes, the program class(2)");
     write_bytes("cut.npz", "PK\3\4 and then nothing", 21);
     refuses("npz-cut", "input x: f32", "train = npy(x = \"cut.npz\")", "cut.npz: not a zip archive, or a damaged one");
-    refuses("npz-member", "input x: f32", format("train = npy(x = \"%s/stored.npz\")", REFERENCE), "stored.npz: it holds no array 'x'; it has: big, long, halves");
+    refuses("npz-member", "input x: f32", format("train = npy(x = \"%s/stored.npz\")", REFERENCE),
+            "stored.npz: it holds no array 'x'; it has: big, long, halves");
     refuses("cifar-none", "input label: class(10)", "train = cifar(\"nowhere\")", "nowhere: No such file or directory");
-    refuses("cifar-folder", "input label: class(10)", "train = cifar(\".\")", "holds neither data_batch_1.bin (CIFAR-10) nor train.bin");
+    refuses("cifar-folder", "input label: class(10)", "train = cifar(\".\")",
+            "holds neither data_batch_1.bin (CIFAR-10) nor train.bin");
     write_bytes("data_batch_1.bin", "1234", 4);
-    refuses("cifar-size", "input label: class(10)", "train = cifar(\".\")", "4 bytes are no whole number of records of CIFAR-10 (3073 bytes each)");
+    refuses("cifar-size", "input label: class(10)", "train = cifar(\".\")",
+            "4 bytes are no whole number of records of CIFAR-10 (3073 bytes each)");
     refuses("samples", "input x: f64  input y: f64", "train = npy(x = \"x.npy\", y = \"n.npy\")", "n.npy has 5000 samples, ");
     refuses("shape", "input x: f64[3]", "train = npy(x = \"x.npy\")", "x.npy: sample 0 has the shape [], input 'x' has [3]");
     refuses("type", "input x: i32", "train = npy(x = \"x.npy\")", "x.npy: sample 0 has elements of f64, input 'x' is i32");
-    refuses("class", "input label: class(3)", "train = npy(label = \"label.npy\")", "label.npy: sample 3 has the label 3; input 'label' has the classes 0 to 2");
-    refuses("types-u64", "input whole: f32", "train = npy(whole = \"large.npy\")", "it holds 9223372036854775808; whole numbers up to 2^63 - 1 can be read");
+    refuses("class", "input label: class(3)", "train = npy(label = \"label.npy\")",
+            "label.npy: sample 3 has the label 3; input 'label' has the classes 0 to 2");
+    refuses("types-u64", "input whole: f32", "train = npy(whole = \"large.npy\")",
+            "it holds 9223372036854775808; whole numbers up to 2^63 - 1 can be read");
     refuses("types-label", "input label: class(3, ignore = -1)", "train = npy(label = \"labels.npy\")", "has the label -100");
     refuses("no-sample", "input x: f64", "train = npy(x = \"x.npy\") |> part(0.99999, 1)", "the data set 'train' has no sample");
-    refuses("pairs-one-label", "input left: f32  input same: bool", "train = csv(\"one.csv\", x = \"x\", label = \"label\") |> pairs()",
+    refuses("pairs-one-label", "input left: f32  input same: bool",
+            "train = csv(\"one.csv\", x = \"x\", label = \"label\") |> pairs()",
             "all 2 samples have one label: there are no pairs that differ");
 }
 

@@ -30,7 +30,8 @@ static void try_launches(Device *device)
         launch_s[alone] = region.launch_s;
     }
     bool good = launch_s[0] >= 0 && launch_s[1] >= 0;
-    printf("%sok the time that no thread worked%s\n", good ? "" : "not ", good ? "" : mgpu_format(": %g s, and %g s of a thread alone", launch_s[0], launch_s[1]));
+    printf("%sok the time that no thread worked%s\n", good ? "" : "not ",
+           good ? "" : mgpu_format(": %g s, and %g s of a thread alone", launch_s[0], launch_s[1]));
 }
 
 int main(void)

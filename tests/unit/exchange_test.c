@@ -11,7 +11,8 @@
 #include <string.h>
 
 enum { MEMBERS = 7, USUAL = 5, MOST = 2500, ROUNDS = 6, MARGIN = 64 /* bytes around each buffer */ };
-static const uint8_t DTYPES[] = {MGPU_U8, MGPU_I8, MGPU_U16, MGPU_I16, MGPU_U32, MGPU_I32, MGPU_I64, MGPU_F16, MGPU_BF16, MGPU_F32, MGPU_F64};
+static const uint8_t DTYPES[] = {MGPU_U8,  MGPU_I8,  MGPU_U16,  MGPU_I16, MGPU_U32, MGPU_I32,
+                                 MGPU_I64, MGPU_F16, MGPU_BF16, MGPU_F32, MGPU_F64};
 
 static int failures;
 static uint64_t state = 1;
@@ -27,19 +28,28 @@ typedef struct Case {
     uint8_t dtype, way;
     int members;
     mgpu_participants parties;
-    size_t bytes;                                /* of a buffer, margins too */
+    size_t bytes; /* of a buffer, margins too */
     uint8_t *before[MEMBERS], *after[MEMBERS];
     Reduction *reduction;
     bool agreed[MEMBERS];
 } Case;
-typedef struct Member { Case *c; int number; } Member;
+typedef struct Member {
+    Case *c;
+    int number;
+} Member;
 
 static void *exchange(void *argument)
 {
     const Member *m = argument;
     Case *c = m->c;
-    Operand o = {.name = "r0", .buffer = "bucket0", .data = c->after[m->number] + MARGIN, .count = c->count, .dtype = c->dtype,
-                 .participants = c->parties, .tag = c->tag, .implementation = c->way};
+    Operand o = {.name = "r0",
+                 .buffer = "bucket0",
+                 .data = c->after[m->number] + MARGIN,
+                 .count = c->count,
+                 .dtype = c->dtype,
+                 .participants = c->parties,
+                 .tag = c->tag,
+                 .implementation = c->way};
     c->agreed[m->number] = mgpu_exchange(c->reduction, m->number, &o);
     return NULL;
 }
@@ -93,16 +103,19 @@ static bool moments_are_right(const Case *c, int member)
         double n = 0, mean = 0, squares = 0, got[3];
         for (int d = 0; d < c->members; d++) {
             n += mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i);
-            mean += mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i) * mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i + 1);
+            mean += mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i) *
+                    mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i + 1);
         }
         mean /= n > 0 ? n : 1;
         for (int d = 0; d < c->members; d++) {
-            double own = mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i), away = mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i + 1) - mean;
+            double own = mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i),
+                   away = mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i + 1) - mean;
             squares += own > 0 ? mgpu_to_double(c->before[d] + MARGIN, MGPU_F64, 3 * i + 2) + own * away * away : 0;
         }
         for (int k = 0; k < 3; k++)
             got[k] = mgpu_to_double(c->after[member] + MARGIN, MGPU_F64, 3 * i + k);
-        good = got[0] == n && (n == 0 || (fabs(got[1] - mean) < 1e-11 * (1 + fabs(mean)) && fabs(got[2] - squares) < 1e-11 * (1 + squares)));
+        good = got[0] == n &&
+               (n == 0 || (fabs(got[1] - mean) < 1e-11 * (1 + fabs(mean)) && fabs(got[2] - squares) < 1e-11 * (1 + squares)));
         good = good && memcmp(c->after[member] + MARGIN, c->after[0] + MARGIN, (size_t)c->count * 8) == 0;
     }
     return good;
@@ -130,7 +143,8 @@ static bool check(const Case *c)
     bool good = true;
     for (int d = 0; d < c->members; d++) {
         size_t end = MARGIN + (size_t)(c->count * mgpu_dtype_bytes(c->dtype));
-        good = good && c->agreed[d] && memcmp(c->before[d], c->after[d], MARGIN) == 0 && memcmp(c->before[d] + end, c->after[d] + end, c->bytes - end) == 0;
+        good = good && c->agreed[d] && memcmp(c->before[d], c->after[d], MARGIN) == 0 &&
+               memcmp(c->before[d] + end, c->after[d] + end, c->bytes - end) == 0;
         for (int64_t i = 0; i < c->count && good && c->parties.transfer != MGPU_TRANSFER_REDUCE_MOMENTS; i++)
             good = is_right(c, d, i);
         if (c->parties.transfer == MGPU_TRANSFER_REDUCE_MOMENTS)
@@ -169,7 +183,9 @@ static void draw_moments(const Case *c, uint8_t *to)
 
 static bool takes(int transfer, uint8_t dtype)
 {
-    return transfer == MGPU_TRANSFER_REDUCE_MOMENTS ? dtype == MGPU_F64 : transfer != MGPU_TRANSFER_REDUCE_BITS || dtype == MGPU_F32 || dtype == MGPU_F64;
+    return transfer == MGPU_TRANSFER_REDUCE_MOMENTS
+               ? dtype == MGPU_F64
+               : transfer != MGPU_TRANSFER_REDUCE_BITS || dtype == MGPU_F32 || dtype == MGPU_F64;
 }
 
 static void draw_case(Case *c, int transfer, uint8_t dtype)
@@ -182,13 +198,15 @@ static void draw_case(Case *c, int transfer, uint8_t dtype)
     c->parts[c->members] = c->count;
     qsort(c->parts, (size_t)c->members + 1, sizeof *c->parts, compare);
     int from = draw(c->members);
-    c->parties = (mgpu_participants){(uint8_t)transfer, from, (from + 1 + draw(c->members - 1)) % c->members, mgpu_transfer_splits(transfer) ? c->parts : NULL};
+    c->parties = (mgpu_participants){(uint8_t)transfer, from, (from + 1 + draw(c->members - 1)) % c->members,
+                                     mgpu_transfer_splits(transfer) ? c->parts : NULL};
     bool numbers = dtype == MGPU_F16 || dtype == MGPU_BF16 || dtype == MGPU_F32 || dtype == MGPU_F64;
     for (int d = 0; d < c->members; d++) {
         for (size_t i = 0; i < c->bytes; i++)
             c->before[d][i] = (uint8_t)draw(256);
         for (int64_t i = 0; i < c->count && numbers; i++)
-            mgpu_from_double(c->before[d] + MARGIN, dtype, i, c->way == MGPU_IMPLEMENTATION_AUTO ? draw(2000) / 7.0 - 100 : draw(16)); /* any order */
+            mgpu_from_double(c->before[d] + MARGIN, dtype, i,
+                             c->way == MGPU_IMPLEMENTATION_AUTO ? draw(2000) / 7.0 - 100 : draw(16)); /* any order */
         if (transfer == MGPU_TRANSFER_REDUCE_BITS)
             draw_bits(c, c->before[d] + MARGIN);
         if (transfer == MGPU_TRANSFER_REDUCE_MOMENTS)
@@ -205,12 +223,13 @@ static void test(int transfer, Case *c)
             run(c);
             good = check(c);
             if (!good)
-                printf("not ok %s: type %d, %lld elements, from %d to %d, parts %lld %lld %lld %lld\n", mgpu_transfer_row(transfer)->kind, DTYPES[t],
-                       (long long)c->count, c->parties.from, c->parties.to, (long long)c->parts[1], (long long)c->parts[2],
-                       (long long)c->parts[3], (long long)c->parts[4]);
+                printf("not ok %s: type %d, %lld elements, from %d to %d, parts %lld %lld %lld %lld\n",
+                       mgpu_transfer_row(transfer)->kind, DTYPES[t], (long long)c->count, c->parties.from, c->parties.to,
+                       (long long)c->parts[1], (long long)c->parts[2], (long long)c->parts[3], (long long)c->parts[4]);
         }
     if (good)
-        printf("ok %s, %s, of %d in %d types\n", mgpu_transfer_row(transfer)->kind, mgpu_implementation_name(c->way), c->members, (int)sizeof DTYPES);
+        printf("ok %s, %s, of %d in %d types\n", mgpu_transfer_row(transfer)->kind, mgpu_implementation_name(c->way), c->members,
+               (int)sizeof DTYPES);
     failures += !good;
 }
 

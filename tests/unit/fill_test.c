@@ -22,7 +22,10 @@ static int below(int n)
 }
 
 enum { MOST = 200 };
-typedef struct Step { FillTask tasks[MOST]; int before[MOST][4], calls[MOST], task_count, call_count; } Step;
+typedef struct Step {
+    FillTask tasks[MOST];
+    int before[MOST][4], calls[MOST], task_count, call_count;
+} Step;
 
 /* a call, or a transfer that calls wait for; -1 ends what it comes after */
 static int add(Step *s, bool stops, double us, int a, int b, int c)

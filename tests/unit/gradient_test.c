@@ -17,69 +17,118 @@ enum { SAMPLES = 3, OPERANDS = 3, MOST = 8 };
 typedef struct Case {
     Op op;
     const char *name;
-    int inputs;                  /* differentiable operands */
+    int inputs; /* differentiable operands */
     Shape shape[OPERANDS];
-    double low, high;            /* of the weights; both 0: -1 .. 1 */
-    bool over;                   /* sums over samples */
+    double low, high; /* of the weights; both 0: -1 .. 1 */
+    bool over;        /* sums over samples */
     const char *text;
-    Shape index;                 /* GATHER, SCATTER_ADD; WHERE: the condition */
-    double number;               /* POW: a constant exponent; CAST: the type */
+    Shape index;   /* GATHER, SCATTER_ADD; WHERE: the condition */
+    double number; /* POW: a constant exponent; CAST: the type */
     int int_count;
     int64_t ints[32];
 } Case;
 
+/* clang-format off */
 #define S(...) {.rank = COUNT(((int64_t[]){__VA_ARGS__})), .extent = {__VA_ARGS__}}
 #define S0 {.rank = 0}
+/* clang-format on */
 #define RANGE(from, to) .low = from, .high = to
 #define INTS(...) .int_count = COUNT(((int64_t[]){__VA_ARGS__})), .ints = {__VA_ARGS__}
 
 static const Case CASES[] = {
-    /* element-wise: equal shapes, size 1, broadcast, scalars, empty */
-#define PAIRS(op, from, to)                                                                                              \
-    {op, "equal shapes", 2, {S(3, 2), S(3, 2)}, RANGE(from, to)}, {op, "size 1", 2, {S(1), S(1)}, RANGE(from, to)},                  \
-    {op, "broadcast", 2, {S(3, 1, 2), S(5, 1)}, RANGE(from, to)}, {op, "a number", 2, {S0, S(2, 3)}, RANGE(from, to)},               \
-    {op, "empty", 2, {S(0, 2), S(1, 2)}, RANGE(from, to)}
-    PAIRS(OP_ADD, 0, 0), PAIRS(OP_SUB, 0, 0), PAIRS(OP_MUL, 0, 0), PAIRS(OP_DIV, 0.5, 2), PAIRS(OP_POW, 0.3, 2),
-    PAIRS(OP_MINIMUM, 0, 0), PAIRS(OP_MAXIMUM, 0, 0), PAIRS(OP_WHERE, 0, 0), PAIRS(OP_MOD, 0.5, 2),
-    PAIRS(OP_ATAN2, 0.1, 1), {OP_ATAN2, "of negative numbers", 2, {S(3), S(3)}, RANGE(-1, -0.1)},
+/* element-wise: equal shapes, size 1, broadcast, scalars, empty */
+#define PAIRS(op, from, to)                                                                                                      \
+    {op, "equal shapes", 2, {S(3, 2), S(3, 2)}, RANGE(from, to)}, {op, "size 1", 2, {S(1), S(1)}, RANGE(from, to)},              \
+        {op, "broadcast", 2, {S(3, 1, 2), S(5, 1)}, RANGE(from, to)}, {op, "a number", 2, {S0, S(2, 3)}, RANGE(from, to)},       \
+    {                                                                                                                            \
+        op, "empty", 2, {S(0, 2), S(1, 2)}, RANGE(from, to)                                                                      \
+    }
+    PAIRS(OP_ADD, 0, 0),
+    PAIRS(OP_SUB, 0, 0),
+    PAIRS(OP_MUL, 0, 0),
+    PAIRS(OP_DIV, 0.5, 2),
+    PAIRS(OP_POW, 0.3, 2),
+    PAIRS(OP_MINIMUM, 0, 0),
+    PAIRS(OP_MAXIMUM, 0, 0),
+    PAIRS(OP_WHERE, 0, 0),
+    PAIRS(OP_MOD, 0.5, 2),
+    PAIRS(OP_ATAN2, 0.1, 1),
+    {OP_ATAN2, "of negative numbers", 2, {S(3), S(3)}, RANGE(-1, -0.1)},
     {OP_DIV, "by a negative", 2, {S(3), S(3)}, RANGE(-2, -0.5)},
     {OP_WHERE, "a condition of one axis", 2, {S(2, 3), S(2, 3)}, .index = S(3)},
-    {OP_POW, "to 2", 1, {S(3)}, .number = 2}, {OP_POW, "to 3", 1, {S(3)}, .number = 3},
-    {OP_POW, "to 0", 1, {S(3)}, .number = 0}, {OP_POW, "to 1", 1, {S(3)}, .number = 1},
-    {OP_POW, "to 0.5", 1, {S(3)}, RANGE(0.2, 2), .number = 0.5}, {OP_POW, "to -1", 1, {S(3)}, RANGE(0.2, 2), .number = -1},
-    {OP_POW, "to -0.5", 1, {S(3)}, RANGE(0.2, 2), .number = -0.5}, {OP_POW, "to 1.5", 1, {S(3)}, RANGE(0.2, 2), .number = 1.5},
-#define SINGLES(op, from, to)                                                                                            \
-    {op, "a matrix", 1, {S(3, 5)}, RANGE(from, to)}, {op, "size 1", 1, {S(1)}, RANGE(from, to)},                                     \
-    {op, "a number", 1, {S0}, RANGE(from, to)}, {op, "empty", 1, {S(2, 0)}, RANGE(from, to)}
-    SINGLES(OP_ABS, 0, 0), SINGLES(OP_SQRT, 0.1, 2), SINGLES(OP_EXP, 0, 0), SINGLES(OP_LOG, 0.1, 2), SINGLES(OP_EXPM1, 0, 0),
-    SINGLES(OP_LOG1P, -0.5, 2), SINGLES(OP_LOGISTIC, -3, 3), SINGLES(OP_SIN, 0, 0),
-    SINGLES(OP_COS, 0, 0), SINGLES(OP_TANH, 0, 0), SINGLES(OP_ERF, 0, 0),
-    {OP_CAST, "to f64", 1, {S(3)}, .number = F64}, {OP_CAST, "to f16", 1, {S(1)}, .number = F16},
+    {OP_POW, "to 2", 1, {S(3)}, .number = 2},
+    {OP_POW, "to 3", 1, {S(3)}, .number = 3},
+    {OP_POW, "to 0", 1, {S(3)}, .number = 0},
+    {OP_POW, "to 1", 1, {S(3)}, .number = 1},
+    {OP_POW, "to 0.5", 1, {S(3)}, RANGE(0.2, 2), .number = 0.5},
+    {OP_POW, "to -1", 1, {S(3)}, RANGE(0.2, 2), .number = -1},
+    {OP_POW, "to -0.5", 1, {S(3)}, RANGE(0.2, 2), .number = -0.5},
+    {OP_POW, "to 1.5", 1, {S(3)}, RANGE(0.2, 2), .number = 1.5},
+#define SINGLES(op, from, to)                                                                                                    \
+    {op, "a matrix", 1, {S(3, 5)}, RANGE(from, to)}, {op, "size 1", 1, {S(1)}, RANGE(from, to)},                                 \
+        {op, "a number", 1, {S0}, RANGE(from, to)},                                                                              \
+    {                                                                                                                            \
+        op, "empty", 1, {S(2, 0)}, RANGE(from, to)                                                                               \
+    }
+    SINGLES(OP_ABS, 0, 0),
+    SINGLES(OP_SQRT, 0.1, 2),
+    SINGLES(OP_EXP, 0, 0),
+    SINGLES(OP_LOG, 0.1, 2),
+    SINGLES(OP_EXPM1, 0, 0),
+    SINGLES(OP_LOG1P, -0.5, 2),
+    SINGLES(OP_LOGISTIC, -3, 3),
+    SINGLES(OP_SIN, 0, 0),
+    SINGLES(OP_COS, 0, 0),
+    SINGLES(OP_TANH, 0, 0),
+    SINGLES(OP_ERF, 0, 0),
+    {OP_CAST, "to f64", 1, {S(3)}, .number = F64},
+    {OP_CAST, "to f16", 1, {S(1)}, .number = F16},
     {OP_CAST, "to i32, which stops it", 1, {S(3)}, RANGE(1.1, 1.9), .number = I32},
     /* reductions */
-    {OP_SUM, "of all", 1, {S(3, 5)}, INTS(0, 1)}, {OP_SUM, "of one axis", 1, {S(2, 3, 4)}, INTS(1)},
-    {OP_SUM, "of two axes", 1, {S(2, 3, 4)}, INTS(0, 2)}, {OP_SUM, "of size 1", 1, {S(1, 1)}, INTS(0)},
-    {OP_SUM, "of nothing", 1, {S(0, 3)}, INTS(0)}, {OP_SUM, "of samples", 1, {S(2, 3)}, .over = true, INTS(0)},
-    {OP_SUM, "of samples alone", 1, {S(3)}, .over = true}, {OP_SUM, "of samples of a number", 1, {S0}, .over = true},
-    {OP_MAX, "of all", 1, {S(3, 5)}, INTS(0, 1)}, {OP_MAX, "of an inner axis", 1, {S(2, 3, 4)}, INTS(1)},
-    {OP_MAX, "of two axes", 1, {S(2, 3, 4)}, INTS(0, 2)}, {OP_MAX, "of size 1", 1, {S(1, 3)}, INTS(0)},
+    {OP_SUM, "of all", 1, {S(3, 5)}, INTS(0, 1)},
+    {OP_SUM, "of one axis", 1, {S(2, 3, 4)}, INTS(1)},
+    {OP_SUM, "of two axes", 1, {S(2, 3, 4)}, INTS(0, 2)},
+    {OP_SUM, "of size 1", 1, {S(1, 1)}, INTS(0)},
+    {OP_SUM, "of nothing", 1, {S(0, 3)}, INTS(0)},
+    {OP_SUM, "of samples", 1, {S(2, 3)}, .over = true, INTS(0)},
+    {OP_SUM, "of samples alone", 1, {S(3)}, .over = true},
+    {OP_SUM, "of samples of a number", 1, {S0}, .over = true},
+    {OP_MAX, "of all", 1, {S(3, 5)}, INTS(0, 1)},
+    {OP_MAX, "of an inner axis", 1, {S(2, 3, 4)}, INTS(1)},
+    {OP_MAX, "of two axes", 1, {S(2, 3, 4)}, INTS(0, 2)},
+    {OP_MAX, "of size 1", 1, {S(1, 3)}, INTS(0)},
     {OP_MAX, "empty", 1, {S(0, 3)}, INTS(1)},
     /* axis, backwards */
-    {OP_CUMSUM, "a row", 1, {S(5)}, INTS(0, 0)}, {OP_CUMSUM, "a row from its end", 1, {S(5)}, INTS(0, 1)},
-    {OP_CUMSUM, "an axis in the middle", 1, {S(2, 4, 3)}, INTS(1, 0)}, {OP_CUMSUM, "the last axis, from its end", 1, {S(2, 3)}, INTS(1, 1)},
-    {OP_CUMSUM, "size 1", 1, {S(1, 1)}, INTS(0, 0)}, {OP_CUMSUM, "of nothing", 1, {S(2, 0)}, INTS(1, 0)},
+    {OP_CUMSUM, "a row", 1, {S(5)}, INTS(0, 0)},
+    {OP_CUMSUM, "a row from its end", 1, {S(5)}, INTS(0, 1)},
+    {OP_CUMSUM, "an axis in the middle", 1, {S(2, 4, 3)}, INTS(1, 0)},
+    {OP_CUMSUM, "the last axis, from its end", 1, {S(2, 3)}, INTS(1, 1)},
+    {OP_CUMSUM, "size 1", 1, {S(1, 1)}, INTS(0, 0)},
+    {OP_CUMSUM, "of nothing", 1, {S(2, 0)}, INTS(1, 0)},
     {OP_CUMSUM, "no rows", 1, {S(0, 3)}, INTS(1, 0)},
-    /* contractions */
-#define EINSUM(name, count, spec, ...)                                                                                    \
-    {OP_EINSUM, name, count, {__VA_ARGS__}, .text = spec}, {OP_EINSUM, name ", of samples", count, {__VA_ARGS__}, .text = spec, .over = true}
-    EINSUM("a matrix and a vector", 2, "oi,i->o", S(3, 5), S(5)), EINSUM("matrices", 2, "ab,bc->ac", S(3, 4), S(4, 5)),
-    EINSUM("batched", 2, "hab,hcb->hac", S(2, 3, 4), S(2, 5, 4)), EINSUM("inner product", 2, "a,a->", S(4), S(4)),
-    EINSUM("outer product", 2, "a,b->ba", S(2), S(3)), EINSUM("element-wise", 2, "ab,ba->ab", S(2, 3), S(3, 2)),
-    EINSUM("of three", 3, "ab,bc,cd->ad", S(2, 3), S(3, 4), S(4, 2)), EINSUM("a letter of one operand", 2, "ab,c->a", S(2, 3), S(4)),
-    EINSUM("a sum", 1, "abc->ca", S(2, 3, 4)), EINSUM("a trace", 1, "aa->", S(3, 3)), EINSUM("a diagonal", 1, "aba->ba", S(3, 2, 3)),
-    EINSUM("a diagonal and a vector", 2, "aa,a->a", S(3, 3), S(3)), EINSUM("a number", 2, ",ab->b", S0, S(2, 3)),
-    EINSUM("numbers", 2, ",->", S0, S0), EINSUM("size 1", 2, "ab,bc->ac", S(1, 1), S(1, 1)),
-    EINSUM("empty", 2, "ab,bc->ac", S(2, 0), S(0, 3)), EINSUM("no rows", 2, "ab,bc->ac", S(0, 2), S(2, 3)),
+/* contractions */
+#define EINSUM(name, count, spec, ...)                                                                                           \
+    {OP_EINSUM, name, count, {__VA_ARGS__}, .text = spec},                                                                       \
+    {                                                                                                                            \
+        OP_EINSUM, name ", of samples", count, {__VA_ARGS__}, .text = spec, .over = true                                         \
+    }
+    EINSUM("a matrix and a vector", 2, "oi,i->o", S(3, 5), S(5)),
+    EINSUM("matrices", 2, "ab,bc->ac", S(3, 4), S(4, 5)),
+    EINSUM("batched", 2, "hab,hcb->hac", S(2, 3, 4), S(2, 5, 4)),
+    EINSUM("inner product", 2, "a,a->", S(4), S(4)),
+    EINSUM("outer product", 2, "a,b->ba", S(2), S(3)),
+    EINSUM("element-wise", 2, "ab,ba->ab", S(2, 3), S(3, 2)),
+    EINSUM("of three", 3, "ab,bc,cd->ad", S(2, 3), S(3, 4), S(4, 2)),
+    EINSUM("a letter of one operand", 2, "ab,c->a", S(2, 3), S(4)),
+    EINSUM("a sum", 1, "abc->ca", S(2, 3, 4)),
+    EINSUM("a trace", 1, "aa->", S(3, 3)),
+    EINSUM("a diagonal", 1, "aba->ba", S(3, 2, 3)),
+    EINSUM("a diagonal and a vector", 2, "aa,a->a", S(3, 3), S(3)),
+    EINSUM("a number", 2, ",ab->b", S0, S(2, 3)),
+    EINSUM("numbers", 2, ",->", S0, S0),
+    EINSUM("size 1", 2, "ab,bc->ac", S(1, 1), S(1, 1)),
+    EINSUM("empty", 2, "ab,bc->ac", S(2, 0), S(0, 3)),
+    EINSUM("no rows", 2, "ab,bc->ac", S(0, 2), S(2, 3)),
     EINSUM("three times a letter", 1, "aaa->a", S(2, 2, 2)),
     /* ints: n, stride, before, after, dilation, input_dilation, groups */
     {OP_CONVOLVE, "no axes", 2, {S(3), S(2, 3)}, INTS(0, 1)},
@@ -109,46 +158,68 @@ static const Case CASES[] = {
     {OP_ATTENTION, "a window, fewer keys", 3, {S(5, 1, 2), S(3, 1, 2), S(3, 1, 1)}, .number = 1, INTS(1, 2)},
     {OP_ATTENTION, "shared keys", 3, {S(3, 4, 2), S(3, 2, 2), S(3, 2, 2)}, .number = 1, INTS(1, 0)},
     {OP_ATTENTION, "one of each", 3, {S(1, 1, 1), S(1, 1, 1), S(1, 1, 1)}, .number = 1, INTS(1, 1)},
-    /* windows: size, stride, before, after */
-#define WINDOWS(op)                                                                                                       \
-    {op, "1 d", 1, {S(7)}, INTS(3, 2, 0, 0)}, {op, "padding", 1, {S(5, 2)}, INTS(3, 1, 2, 1, 1, 0, 1, 0)},               \
-    {op, "an image", 1, {S(5, 6, 2)}, INTS(2, 3, 1, 2, 1, 1, 0, 1, 0, 0, 1, 0)}, {op, "size 1", 1, {S(1)}, INTS(1, 1, 0, 0)}, \
-    {op, "gaps", 1, {S(8)}, INTS(2, 3, 0, 0)}
-    WINDOWS(OP_WINDOW_MAX), WINDOWS(OP_WINDOW_SUM),
-    {OP_WINDOW_SUM, "of padding alone", 1, {S(3)}, INTS(2, 1, 3, 3)}, {OP_WINDOW_SUM, "empty", 1, {S(0)}, INTS(2, 1, 1, 1)},
+/* windows: size, stride, before, after */
+#define WINDOWS(op)                                                                                                              \
+    {op, "1 d", 1, {S(7)}, INTS(3, 2, 0, 0)}, {op, "padding", 1, {S(5, 2)}, INTS(3, 1, 2, 1, 1, 0, 1, 0)},                       \
+        {op, "an image", 1, {S(5, 6, 2)}, INTS(2, 3, 1, 2, 1, 1, 0, 1, 0, 0, 1, 0)},                                             \
+        {op, "size 1", 1, {S(1)}, INTS(1, 1, 0, 0)},                                                                             \
+    {                                                                                                                            \
+        op, "gaps", 1, {S(8)}, INTS(2, 3, 0, 0)                                                                                  \
+    }
+    WINDOWS(OP_WINDOW_MAX),
+    WINDOWS(OP_WINDOW_SUM),
+    {OP_WINDOW_SUM, "of padding alone", 1, {S(3)}, INTS(2, 1, 3, 3)},
+    {OP_WINDOW_SUM, "empty", 1, {S(0)}, INTS(2, 1, 1, 1)},
     {OP_WINDOW_SUM_GRADIENT, "1 d", 1, {S(3)}, INTS(3, 2, 0, 0, 7)},
     {OP_WINDOW_SUM_GRADIENT, "2 d", 1, {S(5, 1)}, INTS(3, 1, 1, 2, 1, 0, 1, 0, 5, 2)},
     /* views */
-    {OP_RESHAPE, "of a matrix", 1, {S(3, 4)}, INTS(2, 6)}, {OP_RESHAPE, "to a number", 1, {S(1, 1)}, .int_count = 0},
+    {OP_RESHAPE, "of a matrix", 1, {S(3, 4)}, INTS(2, 6)},
+    {OP_RESHAPE, "to a number", 1, {S(1, 1)}, .int_count = 0},
     {OP_RESHAPE, "empty", 1, {S(0, 4)}, INTS(2, 0)},
-    {OP_TRANSPOSE, "of three axes", 1, {S(2, 3, 4)}, INTS(2, 0, 1)}, {OP_TRANSPOSE, "size 1", 1, {S(1, 3)}, INTS(1, 0)},
-    {OP_SLICE, "a part", 1, {S(5, 3)}, INTS(1, 0, 3, 2, 1, 1)}, {OP_SLICE, "steps", 1, {S(7)}, INTS(1, 3, 2)},
-    {OP_SLICE, "backwards", 1, {S(5)}, INTS(4, 3, -2)}, {OP_SLICE, "size 1", 1, {S(4)}, INTS(2, 1, 1)},
+    {OP_TRANSPOSE, "of three axes", 1, {S(2, 3, 4)}, INTS(2, 0, 1)},
+    {OP_TRANSPOSE, "size 1", 1, {S(1, 3)}, INTS(1, 0)},
+    {OP_SLICE, "a part", 1, {S(5, 3)}, INTS(1, 0, 3, 2, 1, 1)},
+    {OP_SLICE, "steps", 1, {S(7)}, INTS(1, 3, 2)},
+    {OP_SLICE, "backwards", 1, {S(5)}, INTS(4, 3, -2)},
+    {OP_SLICE, "size 1", 1, {S(4)}, INTS(2, 1, 1)},
     {OP_SLICE, "flip of the second axis", 1, {S(3, 4)}, INTS(0, 3, 3, 4, 1, -1)},
     {OP_SLICE, "nothing", 1, {S(4)}, INTS(0, 0, 1)},
-    {OP_UNSLICE, "steps", 1, {S(3)}, INTS(1, 2, 7)}, {OP_UNSLICE, "backwards", 1, {S(3, 1)}, INTS(4, 1, -2, 1, 5, 3)},
-    {OP_CONCAT, "of two", 2, {S(2, 3), S(2, 1)}, INTS(1)}, {OP_CONCAT, "of three", 3, {S(1, 2), S(3, 2), S(0, 2)}, INTS(0)},
-    {OP_PAD, "both sides", 1, {S(2, 3)}, .number = 7, INTS(1, 0, 2, 3)}, {OP_PAD, "empty", 1, {S(0)}, INTS(1, 1)},
-    {OP_BROADCAST, "a new axis", 1, {S(3)}, INTS(2, 3)}, {OP_BROADCAST, "stretched", 1, {S(2, 1, 3)}, INTS(4, 2, 5, 3)},
-    {OP_BROADCAST, "a number", 1, {S0}, INTS(2)}, {OP_BROADCAST, "to nothing", 1, {S(1, 2)}, INTS(0, 2)},
+    {OP_UNSLICE, "steps", 1, {S(3)}, INTS(1, 2, 7)},
+    {OP_UNSLICE, "backwards", 1, {S(3, 1)}, INTS(4, 1, -2, 1, 5, 3)},
+    {OP_CONCAT, "of two", 2, {S(2, 3), S(2, 1)}, INTS(1)},
+    {OP_CONCAT, "of three", 3, {S(1, 2), S(3, 2), S(0, 2)}, INTS(0)},
+    {OP_PAD, "both sides", 1, {S(2, 3)}, .number = 7, INTS(1, 0, 2, 3)},
+    {OP_PAD, "empty", 1, {S(0)}, INTS(1, 1)},
+    {OP_BROADCAST, "a new axis", 1, {S(3)}, INTS(2, 3)},
+    {OP_BROADCAST, "stretched", 1, {S(2, 1, 3)}, INTS(4, 2, 5, 3)},
+    {OP_BROADCAST, "a number", 1, {S0}, INTS(2)},
+    {OP_BROADCAST, "to nothing", 1, {S(1, 2)}, INTS(0, 2)},
     /* by index; some are outside */
-    {OP_GATHER, "rows", 1, {S(4, 3)}, .index = S(5), INTS(0)}, {OP_GATHER, "one row", 1, {S(4, 3)}, .index = S0, INTS(0)},
+    {OP_GATHER, "rows", 1, {S(4, 3)}, .index = S(5), INTS(0)},
+    {OP_GATHER, "one row", 1, {S(4, 3)}, .index = S0, INTS(0)},
     {OP_GATHER, "an inner axis by a matrix", 1, {S(2, 4, 3)}, .index = S(2, 2), INTS(1)},
-    {OP_GATHER, "nothing", 1, {S(4)}, .index = S(0), INTS(0)}, {OP_GATHER, "of nothing", 1, {S(0, 2)}, .index = S(2), INTS(0)},
+    {OP_GATHER, "nothing", 1, {S(4)}, .index = S(0), INTS(0)},
+    {OP_GATHER, "of nothing", 1, {S(0, 2)}, .index = S(2), INTS(0)},
     {OP_SCATTER_ADD, "rows", 2, {S(4, 3), S(5, 3)}, .index = S(5), INTS(0)},
     {OP_SCATTER_ADD, "rows, of samples", 2, {S(4, 3), S(5, 3)}, .over = true, .index = S(5), INTS(0)},
     {OP_SCATTER_ADD, "an inner axis", 2, {S(2, 3), S(2, 2)}, .index = S(2), INTS(1)},
     {OP_SCATTER_ADD, "one place, of samples", 2, {S(3), S0}, .over = true, .index = S0, INTS(0)},
     /* axis, k, values */
-    {OP_TOP_K, "three of seven", 1, {S(7)}, INTS(0, 3, 0)}, {OP_TOP_K, "the largest", 1, {S(3, 4)}, INTS(1, 1, 0)},
-    {OP_TOP_K, "an axis in the middle", 1, {S(2, 5, 3)}, INTS(1, 2, 0)}, {OP_TOP_K, "the first axis", 1, {S(4, 3)}, INTS(0, 2, 0)},
-    {OP_TOP_K, "all", 1, {S(2, 5)}, INTS(1, 5, 0)}, {OP_TOP_K, "size 1", 1, {S(1, 1)}, INTS(0, 1, 0)},
+    {OP_TOP_K, "three of seven", 1, {S(7)}, INTS(0, 3, 0)},
+    {OP_TOP_K, "the largest", 1, {S(3, 4)}, INTS(1, 1, 0)},
+    {OP_TOP_K, "an axis in the middle", 1, {S(2, 5, 3)}, INTS(1, 2, 0)},
+    {OP_TOP_K, "the first axis", 1, {S(4, 3)}, INTS(0, 2, 0)},
+    {OP_TOP_K, "all", 1, {S(2, 5)}, INTS(1, 5, 0)},
+    {OP_TOP_K, "size 1", 1, {S(1, 1)}, INTS(0, 1, 0)},
     {OP_TOP_K, "no rows", 1, {S(0, 3)}, INTS(1, 2, 0)},
     /* across samples */
-    {OP_GROUP_SUM, "of two", 1, {S(3)}, INTS(2)}, {OP_GROUP_SUM, "of the shard", 1, {S(2, 1)}, INTS(0)},
-    {OP_GROUP_SUM, "of one", 1, {S0}, INTS(1)}, {OP_GROUP_SUM, "empty", 1, {S(0)}, INTS(2)},
+    {OP_GROUP_SUM, "of two", 1, {S(3)}, INTS(2)},
+    {OP_GROUP_SUM, "of the shard", 1, {S(2, 1)}, INTS(0)},
+    {OP_GROUP_SUM, "of one", 1, {S0}, INTS(1)},
+    {OP_GROUP_SUM, "empty", 1, {S(0)}, INTS(2)},
     {OP_REDUCE, "of samples", 1, {S(3)}, .over = true},
-    {OP_MOMENTS, "of samples", 1, {S(3)}, .over = true}, {OP_MOMENTS, "of samples and places", 1, {S(2, 3)}, INTS(0)},
+    {OP_MOMENTS, "of samples", 1, {S(3)}, .over = true},
+    {OP_MOMENTS, "of samples and places", 1, {S(2, 3)}, INTS(0)},
     {OP_MOMENTS, "a number", 1, {S0}, .over = true},
 };
 
@@ -173,21 +244,14 @@ static bool give_leaf(void *context, const Node *n, double *out, int64_t count)
 {
     const Setup *s = context;
     switch (n->op) {
-    case OP_VARIABLE:
-        memcpy(out, s->weights[n->ints[0]], (size_t)count * sizeof *out);
-        return true;
-    case OP_INPUT:
-        memcpy(out, s->inputs[n->ints[0]], (size_t)count * sizeof *out);
-        return true;
+    case OP_VARIABLE: memcpy(out, s->weights[n->ints[0]], (size_t)count * sizeof *out); return true;
+    case OP_INPUT: memcpy(out, s->inputs[n->ints[0]], (size_t)count * sizeof *out); return true;
     case OP_VALID:
         for (int64_t i = 0; i < count; i++)
             out[i] = i < s->valid;
         return true;
-    case OP_RUN:
-        out[0] = s->valid;
-        return n->ints[0] == RUN_SAMPLES;
-    default:
-        return false;
+    case OP_RUN: out[0] = s->valid; return n->ints[0] == RUN_SAMPLES;
+    default: return false;
     }
 }
 
@@ -216,34 +280,21 @@ static Node *build(Graph *g, Setup *s, const Case *c, Node **v, bool own_index)
             index = graph_constant(g, s->inputs[s->model.input_count - 1], c->index, t);
     }
     switch (c->op) {
-    case OP_POW:
-        return graph_binary(g, OP_POW, v[0], c->inputs == 1 ? graph_weak(g, c->number) : v[1]);
-    case OP_WHERE:
-        return graph_where(g, graph_binary(g, OP_LT, index, graph_weak(g, 0)), v[0], v[1]);
-    case OP_CAST:
-        return graph_cast(g, graph_cast(g, v[0], (Dtype)c->number), F32);
-    case OP_SUM:
-        return (c->over ? graph_sum_samples : graph_sum)(g, c->over ? select_valid(g, v[0]) : v[0], axes, c->int_count);
-    case OP_MAX:
-        return graph_max(g, v[0], axes, c->int_count);
-    case OP_EINSUM:
-        v[0] = c->over ? select_valid(g, v[0]) : v[0];
-        return graph_einsum(g, c->text, v, c->inputs, c->over);
-    case OP_ATTENTION:
-        return graph_attention(g, v[0], v[1], v[2], c->ints[0], c->ints[1], c->number);
-    case OP_PAD:
-        return graph_pad(g, v[0], c->ints, c->ints + c->int_count / 2, c->number);
-    case OP_GATHER:
-        return NODE(g, OP_GATHER, c->ints, 1, NULL, v[0], index);
+    case OP_POW: return graph_binary(g, OP_POW, v[0], c->inputs == 1 ? graph_weak(g, c->number) : v[1]);
+    case OP_WHERE: return graph_where(g, graph_binary(g, OP_LT, index, graph_weak(g, 0)), v[0], v[1]);
+    case OP_CAST: return graph_cast(g, graph_cast(g, v[0], (Dtype)c->number), F32);
+    case OP_SUM: return (c->over ? graph_sum_samples : graph_sum)(g, c->over ? select_valid(g, v[0]) : v[0], axes, c->int_count);
+    case OP_MAX: return graph_max(g, v[0], axes, c->int_count);
+    case OP_EINSUM: v[0] = c->over ? select_valid(g, v[0]) : v[0]; return graph_einsum(g, c->text, v, c->inputs, c->over);
+    case OP_ATTENTION: return graph_attention(g, v[0], v[1], v[2], c->ints[0], c->ints[1], c->number);
+    case OP_PAD: return graph_pad(g, v[0], c->ints, c->ints + c->int_count / 2, c->number);
+    case OP_GATHER: return NODE(g, OP_GATHER, c->ints, 1, NULL, v[0], index);
     case OP_SCATTER_ADD:
         v[1] = c->over ? select_valid(g, v[1]) : v[1];
         return graph_scatter_add(g, v[0], index, v[1], (int)c->ints[0], c->over && !v[0]->sharded);
-    case OP_GROUP_SUM:
-        return graph_group_sum(g, select_valid(g, v[0]), c->ints[0]);
-    case OP_MOMENTS:
-        return graph_moments(g, v[0], axes, c->int_count);
-    case OP_REDUCE:
-        return graph_reduce(g, graph_sum_samples(g, select_valid(g, v[0]), NULL, 0));
+    case OP_GROUP_SUM: return graph_group_sum(g, select_valid(g, v[0]), c->ints[0]);
+    case OP_MOMENTS: return graph_moments(g, v[0], axes, c->int_count);
+    case OP_REDUCE: return graph_reduce(g, graph_sum_samples(g, select_valid(g, v[0]), NULL, 0));
     default:
         if (OP_INFO[c->op].op_class == ELEMENTWISE)
             return c->inputs == 1 ? graph_unary(g, c->op, v[0]) : graph_binary(g, c->op, v[0], v[1]);
@@ -411,8 +462,8 @@ static Node *apply(Graph *g, Op op, Node *x)
 
 static bool has_element_rule(int op)
 {
-    static const bool NONE[OPS] = {[OP_EQ] = true, [OP_LT] = true, [OP_LE] = true, [OP_AND] = true, [OP_OR] = true, [OP_NOT] = true,
-                                   [OP_FLOOR] = true, [OP_CAST] = true};
+    static const bool NONE[OPS] = {[OP_EQ] = true, [OP_LT] = true,  [OP_LE] = true,    [OP_AND] = true,
+                                   [OP_OR] = true, [OP_NOT] = true, [OP_FLOOR] = true, [OP_CAST] = true};
     return OP_INFO[op].op_class == ELEMENTWISE && op < OP_BIT_AND && !NONE[op] && OP_INFO[op].inputs < 3;
 }
 
@@ -425,13 +476,11 @@ static Node *between(Graph *g, Node *x, Between way)
     double square[9] = {0.5, 0.3, 0.2, 0.1, 0.4, 0.6, 0.7, 0.3, 0.9};
     Node *part[2], *sum;
     switch (way) {
-    case CONTRACTED:
-        return graph_einsum(g, EACH, (Node *[]){x, graph_constant(g, square, SHAPE(3, 3), F32)}, 2, false);
+    case CONTRACTED: return graph_einsum(g, EACH, (Node *[]){x, graph_constant(g, square, SHAPE(3, 3), F32)}, 2, false);
     case NORMALISED:
         sum = graph_reshape(g, graph_sum(g, graph_binary(g, OP_MUL, x, x), (int[]){1}, 1), SHAPE(2, 1));
         return graph_binary(g, OP_DIV, x, graph_unary(g, OP_SQRT, sum));
-    case SUMMED:
-        return graph_binary(g, OP_ADD, x, NODE(g, OP_CUMSUM, ((int64_t[]){1, 0}), 2, NULL, x));
+    case SUMMED: return graph_binary(g, OP_ADD, x, NODE(g, OP_CUMSUM, ((int64_t[]){1, 0}), 2, NULL, x));
     case MOVED:
         x = graph_reshape(g, graph_transpose(g, x, (int[]){1, 0}), SHAPE(3, 1, 2));
         return graph_transpose(g, graph_reshape(g, x, SHAPE(3, 2)), (int[]){1, 0});
@@ -442,8 +491,7 @@ static Node *between(Graph *g, Node *x, Between way)
     case DEVIATION:
         sum = graph_reshape(g, graph_sum(g, x, (int[]){1}, 1), SHAPE(2, 1));
         return graph_binary(g, OP_SUB, x, graph_binary(g, OP_MUL, sum, graph_weak(g, 0.1)));
-    default:
-        return x;
+    default: return x;
     }
 }
 
@@ -468,7 +516,8 @@ static const char *check_unselected(Op first, Between way, Op second, bool by_we
     Graph *g = begin(&s, SAMPLES);
     random_state = (uint64_t)(first * 64 + second);
     Shape shape = SHAPE(2, 3);
-    Node *w = make_weight(g, &s, shape, 0.5, 1), *v = make_weight(g, &s, shape, 0.5, 1), *x = make_input(g, &s, shape, F32, 0.3, 0.9);
+    Node *w = make_weight(g, &s, shape, 0.5, 1), *v = make_weight(g, &s, shape, 0.5, 1),
+         *x = make_input(g, &s, shape, F32, 0.3, 0.9);
     Node *mask = make_input(g, &s, SHAPE(2, 1), F32, 0.5, 1), *y = apply(g, first, graph_binary(g, OP_MUL, w, x));
     /* of a NaN that stays one, but else between 0.4 and 0.6, which every operation takes */
     y = graph_binary(g, OP_ADD, graph_binary(g, OP_MUL, graph_unary(g, OP_LOGISTIC, y), graph_weak(g, 0.2)), graph_weak(g, 0.4));
@@ -492,8 +541,8 @@ static const char *check_unselected(Op first, Between way, Op second, bool by_we
             const double *now = gradient_at(d, &s, k, 6);
             for (int i = 0; i < 6; i++)
                 if (!(now[i] == right[k][i]))
-                    return format("%s, %d, %s, %s: %g: gradient %d of weight %d is %.17g, %.17g expected", OP_INFO[first].name, way,
-                                  OP_INFO[second].name, by_weight ? "weights" : "where", bad[b], i, k, now[i], right[k][i]);
+                    return format("%s, %d, %s, %s: %g: gradient %d of weight %d is %.17g, %.17g expected", OP_INFO[first].name,
+                                  way, OP_INFO[second].name, by_weight ? "weights" : "where", bad[b], i, k, now[i], right[k][i]);
         }
     }
     return NULL;
@@ -569,12 +618,14 @@ static int check_gradients_of_gradients(void)
     for (int op = 0; op < OPS; op++) {
         const char *wrong = has_element_rule(op) ? check_twice((Op)op) : NULL;
         if (has_element_rule(op))
-            printf(wrong ? "not ok second derivative: %s%s: %s\n" : "ok second derivative: %s%s\n", OP_INFO[op].name, behind(), wrong);
+            printf(wrong ? "not ok second derivative: %s%s: %s\n" : "ok second derivative: %s%s\n", OP_INFO[op].name, behind(),
+                   wrong);
         failed += wrong != NULL;
     }
     for (int choice = 0; choice < 2; choice++) {
         const char *wrong = check_minimum(choice);
-        printf(wrong ? "not ok second derivative at a minimum%s: %s\n" : "ok second derivative at a minimum%s\n", behind(), wrong);
+        printf(wrong ? "not ok second derivative at a minimum%s: %s\n" : "ok second derivative at a minimum%s\n", behind(),
+               wrong);
         failed += wrong != NULL;
     }
     return failed;
@@ -590,18 +641,14 @@ static Node *dense(Graph *g, Setup *s, Node *x, int64_t width)
     return graph_binary(g, OP_ADD, graph_einsum(g, "oi,i->o", (Node *[]){w, x}, 2, false), b);
 }
 
-static Node *relu(Graph *g, Node *x)
-{
-    return graph_where(g, graph_binary(g, OP_LE, x, graph_weak(g, 0)), graph_weak(g, 0), x);
-}
+static Node *relu(Graph *g, Node *x) { return graph_where(g, graph_binary(g, OP_LE, x, graph_weak(g, 0)), graph_weak(g, 0), x); }
 
 static Node *cross_entropy(Graph *g, Node *logits, Node *label)
 {
     Node *most = graph_max(g, logits, (int[]){0}, 1), *centred = graph_binary(g, OP_SUB, logits, most);
     Node *sum = sum_all(g, graph_unary(g, OP_EXP, centred));
     Node *hot = graph_binary(g, OP_EQ, label, graph_arange(g, logits->shape.extent[0]));
-    return graph_binary(g, OP_SUB, graph_unary(g, OP_LOG, sum),
-                        sum_all(g, graph_where(g, hot, centred, graph_weak(g, 0))));
+    return graph_binary(g, OP_SUB, graph_unary(g, OP_LOG, sum), sum_all(g, graph_where(g, hot, centred, graph_weak(g, 0))));
 }
 
 /* labels: per sample; those that are IGNORE have weight 0 */
@@ -809,7 +856,8 @@ static const char *table_row(Setup *s, const char *layer, Definition *define, in
 {
     static const char *const NAMES[] = {"norm.weight", "norm.bias"};
     Graph *g = begin(s, 2);
-    Node *x = sharded ? dense(g, s, make_input(g, s, SHAPE(4), F32, -1, 1), 6) : make_weight(g, s, SHAPE(6), -1, 1), *part[2] = {0};
+    Node *x = sharded ? dense(g, s, make_input(g, s, SHAPE(4), F32, -1, 1), 6) : make_weight(g, s, SHAPE(6), -1, 1),
+         *part[2] = {0};
     Node *sample = make_input(g, s, SHAPE(2, 3), F32, -1, 1), *y;
     x = graph_reshape(g, x, SHAPE(2, 3));
     for (int i = 0; i < parts; i++) {
@@ -825,7 +873,8 @@ static const char *table_row(Setup *s, const char *layer, Definition *define, in
     double value[2][32], count = 0;
     for (int k = 0; k < 2; k++) {
         Graph *h = k ? body : row;
-        Interpretation run = {.samples = SAMPLES, .exact = true, .leaf = give_leaf, .context = s, .values = NEW_ARRAY(double *, h->node_count)};
+        Interpretation run = {
+            .samples = SAMPLES, .exact = true, .leaf = give_leaf, .context = s, .values = NEW_ARRAY(double *, h->node_count)};
         interpret(h, &run);
         for (int i = 0; i < 6 * SAMPLES; i++)
             value[k][i] = run.values[graph_find_result(h, ROLE_LOSS, 0)->value->id][i];
@@ -847,10 +896,12 @@ static const char *net_ties(Setup *s)
 {
     Graph *g = begin(s, SAMPLES);
     Node *w = make_weight(g, s, SHAPE(4), 0, 0), *zero = graph_fill(g, 0, w->shape, F32);
-    Node *parts[] = {graph_binary(g, OP_MAXIMUM, w, zero), graph_unary(g, OP_ABS, w),
+    Node *parts[] = {graph_binary(g, OP_MAXIMUM, w, zero),
+                     graph_unary(g, OP_ABS, w),
                      graph_broadcast(g, graph_max(g, w, (int[]){0}, 1), SHAPE(4)),
                      NODE(g, OP_WINDOW_MAX, ((int64_t[]){4, 1, 0, 0}), 4, NULL, w),
-                     graph_binary(g, OP_MINIMUM, zero, w), relu(g, w)};
+                     graph_binary(g, OP_MINIMUM, zero, w),
+                     relu(g, w)};
     for (int i = 0; i < COUNT(parts); i++)
         graph_result(g, ROLE_LOSS, format("part%d", i), 0, sum_all(g, parts[i]), NULL);
     Graph *d = differentiate(g);
@@ -858,7 +909,8 @@ static const char *net_ties(Setup *s)
     interpret(d, &run);
     const double *gradient = run.values[graph_find_result(d, ROLE_GRADIENT, 0)->value->id];
     return gradient[0] == 0.5 + 0 + 1 + 1 + 0.5 && gradient[3] == 0.5 + 0 + 1 + 0 + 0.5
-               ? NULL : format("gradients %g and %g, 3 and 2 expected", gradient[0], gradient[3]);
+               ? NULL
+               : format("gradients %g and %g, 3 and 2 expected", gradient[0], gradient[3]);
 }
 
 /* no gradient of a weight is made per sample, and each is one sum over the samples */
@@ -885,13 +937,26 @@ static int check_nets(void)
         const char *name;
         const char *(*run)(Setup *);
     } NETS[] = {
-        {"cross entropy with an ignored label", net_ignored_label}, {"a missing sample", net_missing_sample},
-        {"nothing counts", net_nothing_counts}, {"convolution and pool", net_convolution}, {"weighted losses", net_two_losses},
-        {"masked infinity", net_masked_infinity}, {"batch mean", net_batch_mean}, {"tied weights", net_tied_weights},
-        {"batchnorm", net_batchnorm}, {"batchnorm, a missing sample", net_batchnorm_missing},
-        {"batchnorm of groups", net_batchnorm_groups}, {"layernorm", net_layernorm}, {"layernorm without a bias", net_layernorm_plain},
-        {"layernorm of a weight", net_layernorm_of_weights}, {"rmsnorm", net_rmsnorm}, {"softmax", net_softmax},
-        {"softmax along the first axis", net_softmax_columns}, {"stop_gradient", net_stopped}, {"nested composites", net_composites}, {"ties", net_ties},
+        {"cross entropy with an ignored label", net_ignored_label},
+        {"a missing sample", net_missing_sample},
+        {"nothing counts", net_nothing_counts},
+        {"convolution and pool", net_convolution},
+        {"weighted losses", net_two_losses},
+        {"masked infinity", net_masked_infinity},
+        {"batch mean", net_batch_mean},
+        {"tied weights", net_tied_weights},
+        {"batchnorm", net_batchnorm},
+        {"batchnorm, a missing sample", net_batchnorm_missing},
+        {"batchnorm of groups", net_batchnorm_groups},
+        {"layernorm", net_layernorm},
+        {"layernorm without a bias", net_layernorm_plain},
+        {"layernorm of a weight", net_layernorm_of_weights},
+        {"rmsnorm", net_rmsnorm},
+        {"softmax", net_softmax},
+        {"softmax along the first axis", net_softmax_columns},
+        {"stop_gradient", net_stopped},
+        {"nested composites", net_composites},
+        {"ties", net_ties},
         {"one sum for each weight", net_one_sum},
     };
     int failed = 0;

@@ -23,8 +23,10 @@ static Model model;
 
 static Graph *empty_graph(void)
 {
-    static Input inputs[] = {{.name = "x", .dtype = F32, .shape = {2, {3, 4}}}, {.name = "image", .dtype = U8, .shape = {1, {4}}},
-                             {.name = "label", .dtype = I32}, {.name = "mask", .dtype = BOOL, .shape = {1, {4}}}};
+    static Input inputs[] = {{.name = "x", .dtype = F32, .shape = {2, {3, 4}}},
+                             {.name = "image", .dtype = U8, .shape = {1, {4}}},
+                             {.name = "label", .dtype = I32},
+                             {.name = "mask", .dtype = BOOL, .shape = {1, {4}}}};
     static Variable variables[] = {{.name = "w", .dtype = F32, .shape = {2, {5, 4}}, .trained = true}};
     model = (Model){.inputs = inputs, .input_count = 4, .variables = variables, .variable_count = 1};
     return graph_new(&model, "test", NULL);
@@ -34,8 +36,10 @@ static Graph *empty_graph(void)
 
 static void test_types(void)
 {
-    static const struct { Dtype a, b, both; } CASES[] = {
-        {BOOL, U8, U8}, {U8, I8, I16}, {U8, I16, I16}, {U16, I16, I32}, {U32, I32, I64}, {U8, U32, U32}, {I64, F16, F16},
+    static const struct {
+        Dtype a, b, both;
+    } CASES[] = {
+        {BOOL, U8, U8},   {U8, I8, I16},   {U8, I16, I16},  {U16, I16, I32},    {U32, I32, I64}, {U8, U32, U32}, {I64, F16, F16},
         {F16, BF16, F32}, {F16, F32, F32}, {F32, F64, F64}, {BOOL, BOOL, BOOL}, {U32, I64, I64}, {I8, U16, I32},
     };
     for (int i = 0; i < COUNT(CASES); i++)
@@ -44,7 +48,11 @@ static void test_types(void)
     report("promotion", true, NULL);
     Graph *g = empty_graph();
     Node *x = graph_input(g, 0), *image = graph_input(g, 1), *label = graph_input(g, 2), *mask = graph_input(g, 3);
-    const struct { const char *name; Node *node; Dtype dtype; } MADE[] = {
+    const struct {
+        const char *name;
+        Node *node;
+        Dtype dtype;
+    } MADE[] = {
         {"u8 / number", graph_binary(g, OP_DIV, image, graph_weak(g, 255)), F32},
         {"u8 + u8", graph_binary(g, OP_ADD, image, image), I32},
         {"u8 - number", graph_binary(g, OP_SUB, image, graph_weak(g, 1)), I32},
@@ -62,7 +70,8 @@ static void test_types(void)
         {"bool < number", graph_binary(g, OP_LT, mask, graph_weak(g, 1)), BOOL},
         {"number of numbers", graph_binary(g, OP_POW, graph_run(g, RUN_STEP, 0), graph_weak(g, 2)), F64},
         {"f32 with a number of the run", graph_binary(g, OP_MUL, x, graph_run(g, RUN_STEP, 0)), F32},
-        {"sum of bool", graph_sum(g, mask, (int[]){0}, 1), I32}, {"exp of u8", graph_unary(g, OP_EXP, image), F32},
+        {"sum of bool", graph_sum(g, mask, (int[]){0}, 1), I32},
+        {"exp of u8", graph_unary(g, OP_EXP, image), F32},
         {"where of numbers", graph_where(g, mask, graph_weak(g, 1), graph_weak(g, 0)), F32},
         {"where of a tensor and a number", graph_where(g, mask, x, graph_weak(g, 0)), F32},
         {"concat of u8 and f32", graph_concat(g, (Node *[]){image, graph_fill(g, 0, SHAPE(2), F32)}, 2, 0), F32},
@@ -90,22 +99,28 @@ static void test_structure(void)
     Node *a = graph_einsum(g, "ab, cb -> ac", (Node *[]){x, w}, 2, false);
     report("equal nodes are one", a == graph_einsum(g, "ab,cb->ac", (Node *[]){x, w}, 2, false), "");
     report("a sum over samples is another node", a != graph_einsum(g, "ab,cb->ac", (Node *[]){x, w}, 2, true), "");
-    report("draws of one path are one", graph_random(g, SHAPE(2), "a", true) == graph_random(g, SHAPE(2), "a", true) &&
-                                            graph_random(g, SHAPE(2), "a", true) != graph_random(g, SHAPE(2), "b", true), "");
+    report("draws of one path are one",
+           graph_random(g, SHAPE(2), "a", true) == graph_random(g, SHAPE(2), "a", true) &&
+               graph_random(g, SHAPE(2), "a", true) != graph_random(g, SHAPE(2), "b", true),
+           "");
     report("zeros have a sign", graph_number(g, 0.0, F32) != graph_number(g, -0.0, F32), "");
     report("sharded", a->sharded && !w->sharded && !graph_sum_samples(g, a, NULL, 0)->sharded, "");
     Node *count = graph_sum_samples(g, graph_number(g, 1, F32), NULL, 0);
     report("a sum over samples of one value", node_sums_samples(count) && count->in[0]->op == OP_WHERE, "");
-    report("identities", graph_reshape(g, x, x->shape) == x && graph_broadcast(g, x, x->shape) == x &&
-                             graph_transpose(g, x, (int[]){0, 1}) == x && graph_sum(g, x, NULL, 0) == x &&
-                             graph_slice(g, x, (int64_t[]){0, 0}, (int64_t[]){3, 4}, (int64_t[]){1, 1}) == x, "");
+    report("identities",
+           graph_reshape(g, x, x->shape) == x && graph_broadcast(g, x, x->shape) == x &&
+               graph_transpose(g, x, (int[]){0, 1}) == x && graph_sum(g, x, NULL, 0) == x &&
+               graph_slice(g, x, (int64_t[]){0, 0}, (int64_t[]){3, 4}, (int64_t[]){1, 1}) == x,
+           "");
     Graph *outer = graph_open_body(g, "outer"), *inner = graph_open_body(outer, "inner");
     Node *out[1], *again[1], *y = graph_binary(inner, OP_ADD, x, graph_unary(inner, OP_EXP, x));
     graph_close_body(inner, OP_COMPOSITE, "inner", NULL, 0, NULL, 0, &y, 1, out);
     graph_close_body(outer, OP_COMPOSITE, "outer", (int64_t[]){7}, 1, (double[]){0.5}, 1, out, 1, again);
     Node *composite = again[0]->in[0];
-    report("capture through two regions", inner->captured_count == 1 && outer->captured_count == 1 && outer->captured[0] == x &&
-                                              composite->in[0] == x && composite->ints[0] == 7 && composite->data[0] == 0.5, "");
+    report("capture through two regions",
+           inner->captured_count == 1 && outer->captured_count == 1 && outer->captured[0] == x && composite->in[0] == x &&
+               composite->ints[0] == 7 && composite->data[0] == 0.5,
+           "");
     report("a result is like the body's", shape_equal(&again[0]->shape, &x->shape) && again[0]->sharded, "");
     graph_result(g, ROLE_OUTPUT, "y", 0, again[0], NULL);
     Graph *copy = graph_new(&model, "test", NULL);
@@ -122,14 +137,17 @@ static void test_structure(void)
     graph_inline(flat, composite, &only, &inlined);
     report("a body as ordinary nodes", inlined->op == OP_RESULT && inlined->in[0]->in[0] == only, "");
     Graph *small = empty_graph();
-    graph_result(small, ROLE_UPDATE, NULL, 0, graph_sum_samples(small, graph_unary(small, OP_EXP, graph_input(small, 0)), (int[]){1}, 1), NULL);
+    graph_result(small, ROLE_UPDATE, NULL, 0,
+                 graph_sum_samples(small, graph_unary(small, OP_EXP, graph_input(small, 0)), (int[]){1}, 1), NULL);
     Text text = {0};
     graph_print(small, &text);
-    report("printing", strcmp(text_of(&text), "graph test\n"
-                                              "  %0 = input 0 : f32[3, 4] sharded  ; x\n"
-                                              "  %1 = exp %0 : f32[3, 4] sharded\n"
-                                              "  %2 = sum [1] %1 : f32[3]\n"
-                                              "  update 0 = %2\n") == 0, text_of(&text));
+    report("printing",
+           strcmp(text_of(&text), "graph test\n"
+                                  "  %0 = input 0 : f32[3, 4] sharded  ; x\n"
+                                  "  %1 = exp %0 : f32[3, 4] sharded\n"
+                                  "  %2 = sum [1] %1 : f32[3]\n"
+                                  "  update 0 = %2\n") == 0,
+           text_of(&text));
 }
 
 /* ---- the interpreter */
@@ -160,8 +178,7 @@ static void expect(const char *name, Graph *g, Node *n, int64_t samples, const d
     }
     report(name, equal, text_of(&got));
 }
-#define EXPECT(name, g, n, samples, ...)                                                                                  \
-    expect(name, g, n, samples, (double[]){__VA_ARGS__}, COUNT(((double[]){__VA_ARGS__})))
+#define EXPECT(name, g, n, samples, ...) expect(name, g, n, samples, (double[]){__VA_ARGS__}, COUNT(((double[]){__VA_ARGS__})))
 
 static void test_meaning(void)
 {
@@ -173,7 +190,8 @@ static void test_meaning(void)
     EXPECT("cast to i32", g, graph_cast(g, v, I32), 1, -2, 300, 0, 2147483647);
     EXPECT("u32 wraps", g, graph_binary(g, OP_SUB, graph_number(g, 1, U32), graph_number(g, 2, U32)), 1, 4294967295.0);
     EXPECT("i32 wraps", g, graph_binary(g, OP_MUL, graph_number(g, 2147483647, I32), graph_number(g, 2147483647, I32)), 1, 1);
-    Node *bits = graph_constant(g, (double[]){12, 200, 255, 1}, SHAPE(4), U8), *small = graph_constant(g, (double[]){-1, -128, 5}, SHAPE(3), I8);
+    Node *bits = graph_constant(g, (double[]){12, 200, 255, 1}, SHAPE(4), U8),
+         *small = graph_constant(g, (double[]){-1, -128, 5}, SHAPE(3), I8);
     EXPECT("bit_and", g, graph_binary(g, OP_BIT_AND, bits, graph_weak(g, 10)), 1, 8, 8, 10, 0);
     EXPECT("bit_or", g, graph_binary(g, OP_BIT_OR, bits, graph_weak(g, 3)), 1, 15, 203, 255, 3);
     EXPECT("bit_xor", g, graph_binary(g, OP_BIT_XOR, small, graph_weak(g, 5)), 1, -6, -123, 0);
@@ -186,9 +204,11 @@ static void test_meaning(void)
     EXPECT("shift_right, too far", g, graph_binary(g, OP_SHIFT_RIGHT, small, graph_weak(g, 100)), 1, -1, -1, 0);
     EXPECT("shift_right by less than 0", g, graph_binary(g, OP_SHIFT_RIGHT, bits, graph_number(g, -1, I32)), 1, 0, 0, 0, 0);
     EXPECT("bits of i32", g, graph_binary(g, OP_SHIFT_LEFT, graph_number(g, 3, I32), graph_number(g, 31, I32)), 1, -2147483648.0);
-    Node *ends = graph_constant(g, (double[]){-7, 7, -2147483648.0, 5, -6}, SHAPE(5), I32), *by = graph_constant(g, (double[]){3, -3, -1, 0, 3}, SHAPE(5), I32);
+    Node *ends = graph_constant(g, (double[]){-7, 7, -2147483648.0, 5, -6}, SHAPE(5), I32),
+         *by = graph_constant(g, (double[]){3, -3, -1, 0, 3}, SHAPE(5), I32);
     EXPECT("quotients of i32", g, graph_binary(g, OP_QUOTIENT, ends, by), 1, -3, -3, -2147483648.0, 0, -2);
-    EXPECT("quotient of i64", g, graph_binary(g, OP_QUOTIENT, graph_number(g, 0x1p53 - 1, I64), graph_number(g, 3, I64)), 1, 3002399751580330.0);
+    EXPECT("quotient of i64", g, graph_binary(g, OP_QUOTIENT, graph_number(g, 0x1p53 - 1, I64), graph_number(g, 3, I64)), 1,
+           3002399751580330.0);
     EXPECT("mod goes down", g, graph_binary(g, OP_MOD, graph_number(g, -7, I32), graph_number(g, 3, I32)), 1, 2);
     EXPECT("sum over samples", g, graph_sum_samples(g, image, (int[]){0}, 1), 2, 21);
     EXPECT("sum of one value over samples", g, graph_sum_samples(g, graph_number(g, 2, F32), NULL, 0), 2, 2);
@@ -219,7 +239,11 @@ static void test_meaning(void)
 
 static void test_philox(void)
 {
-    static const struct { uint32_t counter[4]; uint64_t key; uint32_t out[4]; } CASES[] = {
+    static const struct {
+        uint32_t counter[4];
+        uint64_t key;
+        uint32_t out[4];
+    } CASES[] = {
         {{0, 0, 0, 0}, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{~0u, ~0u, ~0u, ~0u}, ~0ull, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
         {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
@@ -240,7 +264,8 @@ static void test_philox(void)
     report("steps, samples and seeds differ",
            mgpu_random_word(key, 0, 1, 0) != mgpu_random_word(key, 0, 0, 1) && mgpu_random_key(0, 2) != mgpu_random_key(2, 0) &&
                mgpu_random_word(key, 0, 1ull << 40, 0) != mgpu_random_word(key, 0, 0, 0) &&
-               mgpu_random_word(key, 0, 0, 1ull << 40) != mgpu_random_word(key, 0, 0, 0), "");
+               mgpu_random_word(key, 0, 0, 1ull << 40) != mgpu_random_word(key, 0, 0, 0),
+           "");
 }
 
 /* ---- a mistake of the user: exit 1 and a message. Those that rules of shapes find: tests/passes/refused_* */

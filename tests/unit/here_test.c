@@ -49,7 +49,8 @@ int main(void)
     keep(2, NAME);
     const Machine *here = machine_here_with_gpus(MEMORY);
     check(here && here->device_count == 2, "GPUs that were measured");
-    check(here && strcmp(here_text(here), "A processor, 8 cores, 2 x Virtual NVIDIA H100 80GB HBM3, measured 2026-11-26") == 0, "... are what it is called");
+    check(here && strcmp(here_text(here), "A processor, 8 cores, 2 x Virtual NVIDIA H100 80GB HBM3, measured 2026-11-26") == 0,
+          "... are what it is called");
     check(machine_here(MEMORY, false) && machine_here(MEMORY, false)->device_count == 2, "... and its host is known, too");
     keep(3, NAME);
     check(!machine_here_with_gpus(MEMORY), "others than are here: one more");

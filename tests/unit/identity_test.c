@@ -31,14 +31,17 @@ static Model *new_model(void)
 static Node *variable(Graph *g, Shape shape)
 {
     Model *m = g->model;
-    m->variables[m->variable_count] = (Variable){.name = format("v%d", m->variable_count), .dtype = F32, .shape = shape, .kind = STATE,
-                                                 .owner = -1, .order = {0, 1, 2}};
+    m->variables[m->variable_count] = (Variable){
+        .name = format("v%d", m->variable_count), .dtype = F32, .shape = shape, .kind = STATE, .owner = -1, .order = {0, 1, 2}};
     return graph_variable(g, m->variable_count++);
 }
 
 static Node *x(Graph *g) { return graph_input(g, 0); }
 static Node *other(Graph *g) { return graph_input(g, 1); }
-static Node *times(Graph *g, Node *a, double factor) { return graph_binary(g, OP_MUL, a, graph_broadcast(g, graph_number(g, factor, F32), a->shape)); }
+static Node *times(Graph *g, Node *a, double factor)
+{
+    return graph_binary(g, OP_MUL, a, graph_broadcast(g, graph_number(g, factor, F32), a->shape));
+}
 
 static Node *contraction(Graph *g, const char *text)
 {
@@ -54,10 +57,16 @@ static Node *names(Graph *g, bool second) { return second ? times(g, other(g), 3
 static Node *numbers(Graph *g, bool second) { return second ? times(g, x(g), 5) : times(g, x(g), 3); }
 static Node *close_numbers(Graph *g, bool second) { return second ? times(g, other(g), 1e-3 + 1e-13) : times(g, x(g), 1e-3); }
 static Node *letters(Graph *g, bool second) { return second ? contraction(g, "a,ab->b") : contraction(g, "k,kj->j"); }
-static Node *operands(Graph *g, bool second) { return second ? graph_binary(g, OP_SUB, other(g), x(g)) : graph_binary(g, OP_SUB, x(g), other(g)); }
+static Node *operands(Graph *g, bool second)
+{
+    return second ? graph_binary(g, OP_SUB, other(g), x(g)) : graph_binary(g, OP_SUB, x(g), other(g));
+}
 static Node *ops(Graph *g, bool second) { return second ? graph_unary(g, OP_TANH, x(g)) : graph_unary(g, OP_EXP, x(g)); }
 static Node *types(Graph *g, bool second) { return second ? graph_cast(g, x(g), I32) : graph_cast(g, x(g), F64); }
-static Node *aliases(Graph *g, bool second) { return second ? graph_binary(g, OP_MUL, x(g), other(g)) : graph_binary(g, OP_MUL, x(g), x(g)); }
+static Node *aliases(Graph *g, bool second)
+{
+    return second ? graph_binary(g, OP_MUL, x(g), other(g)) : graph_binary(g, OP_MUL, x(g), x(g));
+}
 static Node *paths(Graph *g, bool second) { return second ? draw(g, "b") : draw(g, "a"); }
 
 static Node *shapes(Graph *g, bool second)
@@ -66,7 +75,12 @@ static Node *shapes(Graph *g, bool second)
     return graph_sum(g, graph_reshape(g, x(g), SHAPE(4, 6)), &axis, 1);
 }
 
-static const struct { const char *name; Node *(*make)(Graph *, bool second); int kernels; bool one_form; } CASES[] = {
+static const struct {
+    const char *name;
+    Node *(*make)(Graph *, bool second);
+    int kernels;
+    bool one_form;
+} CASES[] = {
     {"tensors of other names are one kernel", names, 1, true},
     {"other numbers are another kernel", numbers, 2, false},
     {"numbers that are the same as F32 are one", close_numbers, 1, true},
@@ -95,8 +109,15 @@ static void make_phase(Program *p, Node *(*make)(Graph *, bool), bool second)
 
 /* ---- forms for CUDA: of all pairs of these */
 
-typedef struct Product { const char *text; Shape x, w; Dtype dtype; bool swapped; int64_t input_dilation; } Product;
+typedef struct Product {
+    const char *text;
+    Shape x, w;
+    Dtype dtype;
+    bool swapped;
+    int64_t input_dilation;
+} Product;
 
+/* clang-format off */
 static const Product PRODUCTS[] = {
     {"nk,kj->nj", {2, {64, 96}}, {2, {96, 128}}, F32, false, 0}, {"nk,kj->nj", {2, {64, 192}}, {2, {192, 128}}, F32, false, 0},
     {"nk,kj->nj", {2, {128, 96}}, {2, {96, 128}}, F32, true, 0}, {"nk,jk->nj", {2, {64, 96}}, {2, {128, 96}}, F32, false, 0},
@@ -107,6 +128,7 @@ static const Product PRODUCTS[] = {
     {"", {2, {65, 16}}, {3, {64, 16, 3}}, F32, false, 2}, {"", {2, {40, 16}}, {3, {64, 16, 3}}, F32, false, 29},
     {"", {2, {40, 16}}, {3, {64, 16, 3}}, F32, false, 31},
 };
+/* clang-format on */
 
 static Node *product(Graph *g, const Product *p)
 {
@@ -160,28 +182,33 @@ static bool forms(void)
         }
     }
     bool good = equal >= 2 && other >= 50;
-    printf("%sok contractions have one form exactly if their functions are the same: %d pairs of %d\n", good ? "" : "not ", equal, equal + other);
+    printf("%sok contractions have one form exactly if their functions are the same: %d pairs of %d\n", good ? "" : "not ", equal,
+           equal + other);
     return good;
 }
 
 /* ---- members of structures */
 
-typedef struct Member { size_t at, bytes; } Member;
+typedef struct Member {
+    size_t at, bytes;
+} Member;
+/* clang-format off */
 #define M(member) {offsetof(T, member), sizeof(((T *)0)->member)}
+/* clang-format on */
 
 #if defined __has_builtin
 #if __has_builtin(__builtin_clear_padding)
 #define KNOWS_PADDING
 /* Checks all members of an object but those in the list (M), which need not be in the identity. */
-#define CHECK(kernel, type, object, ...)                                                              \
-    do {                                                                                              \
-        typedef type T;                                                                               \
-        static const Member OUT[] = {__VA_ARGS__};                                                    \
-        void *part = (void *)(uintptr_t)(object);                                                     \
-        T all;                                                                                        \
-        memset(&all, 0xff, sizeof all);                                                               \
-        __builtin_clear_padding(&all);                                                                \
-        good = in_identity(kernel, #type, part, sizeof all, (unsigned char *)&all, OUT, COUNT(OUT)) && good; \
+#define CHECK(kernel, type, object, ...)                                                                                         \
+    do {                                                                                                                         \
+        typedef type T;                                                                                                          \
+        static const Member OUT[] = {__VA_ARGS__};                                                                               \
+        void *part = (void *)(uintptr_t)(object);                                                                                \
+        T all;                                                                                                                   \
+        memset(&all, 0xff, sizeof all);                                                                                          \
+        __builtin_clear_padding(&all);                                                                                           \
+        good = in_identity(kernel, #type, part, sizeof all, (unsigned char *)&all, OUT, COUNT(OUT)) && good;                     \
     } while (0)
 #endif
 #endif
@@ -215,8 +242,8 @@ static bool check_nest(const Kernel *k, const Nest *n)
 {
     bool good = true;
     CHECK(k, Nest, n, M(exprs), M(reductions), M(stores), M(row), M(mapping), /* followed */
-          M(reduction_count), M(store_count), M(merges), M(row_sum_count)); /* stores have moments; reductions are across */
-    CHECK(k, ThreadMapping, &n->mapping, M(base), M(bases)); /* made of the expressions */
+          M(reduction_count), M(store_count), M(merges), M(row_sum_count));   /* stores have moments; reductions are across */
+    CHECK(k, ThreadMapping, &n->mapping, M(base), M(bases));                  /* made of the expressions */
     CHECK(k, Axis, &n->exprs->axis[0], {0, 0});
     CHECK(k, Reduction, &n->reductions[0], M(value), M(place), M(node));
     CHECK(k, Store, &n->stores[0], M(tensor), M(offset), M(value), M(guard), M(node));
@@ -225,8 +252,8 @@ static bool check_nest(const Kernel *k, const Nest *n)
         if (e->kind != X_RANDOM || drawn++)
             continue;
         /* without what follows from the operands, and what other kinds of expressions have: the cases above try these */
-        CHECK(k, Expr, e, M(id), M(axes), M(count), M(in), M(kind), M(dtype), M(op), M(factor), M(number), M(hash),
-              M(tensor), M(node));
+        CHECK(k, Expr, e, M(id), M(axes), M(count), M(in), M(kind), M(dtype), M(op), M(factor), M(number), M(hash), M(tensor),
+              M(node));
     }
     return good;
 }
@@ -235,9 +262,8 @@ static bool check_scan(const Kernel *k)
 {
     const Scan *s = k->scan;
     bool good = true;
-    CHECK(k, Scan, s, M(node), M(flops), M(flops_per_sample), M(contraction_flops), M(carries), M(carry_count),
-          M(slices), M(slice_count),
-          M(buffers), M(buffer_count), M(calls), M(call_count));
+    CHECK(k, Scan, s, M(node), M(flops), M(flops_per_sample), M(contraction_flops), M(carries), M(carry_count), M(slices),
+          M(slice_count), M(buffers), M(buffer_count), M(calls), M(call_count));
     CHECK(k, ScanCarry, s->carries, M(now), M(next), M(initial), M(last));
     CHECK(k, ScanSlice, s->slices, M(slice), M(whole));
     CHECK(k, ScanBuffer, s->buffers, M(tensor));
@@ -253,11 +279,9 @@ static bool check_contraction(const Kernel *k)
           M(windows)); /* followed, counted */
     CHECK(k, mgpu_axis, t->axis, {0, 0});
     /* its second and third dimensions are none */
-    CHECK(k, mgpu_convolution, t->convolution, M(dims), M(x[1]), M(x[2]), M(w[1]), M(w[2]), M(y[1]), M(y[2]),
-          M(stride[1]), M(stride[2]),
-          M(dilation[1]), M(dilation[2]), M(padding_low[1]), M(padding_low[2]), M(input_dilation[1]),
-          M(input_dilation[2]), M(x_stride[3]),
-          M(x_stride[4]), M(w_stride[3]), M(w_stride[4]), M(y_stride[3]), M(y_stride[4]));
+    CHECK(k, mgpu_convolution, t->convolution, M(dims), M(x[1]), M(x[2]), M(w[1]), M(w[2]), M(y[1]), M(y[2]), M(stride[1]),
+          M(stride[2]), M(dilation[1]), M(dilation[2]), M(padding_low[1]), M(padding_low[2]), M(input_dilation[1]),
+          M(input_dilation[2]), M(x_stride[3]), M(x_stride[4]), M(w_stride[3]), M(w_stride[4]), M(y_stride[3]), M(y_stride[4]));
     return good;
 }
 
@@ -273,12 +297,10 @@ static bool check_rows(const Kernel *k)
 static bool check_loops(const Kernel *k)
 {
     bool good = check_nest(k, &k->nests[0]);
-    CHECK(k, Kernel, k, M(kind), M(nests), M(nest_count), M(index), M(contraction), M(attention), M(rows), M(scan),
-          M(reads), M(read_count),
-          M(writes), M(write_count),                                                                          /* followed */
-          M(number), M(digest), M(name), M(label), M(title), M(extent_text), M(at), M(parameter_words),       /* names */
-          M(code), M(finish_code), M(text), M(paths), M(path_count), M(body), M(body_users),
-          M(canonical),    /* found later */
+    CHECK(k, Kernel, k, M(kind), M(nests), M(nest_count), M(index), M(contraction), M(attention), M(rows), M(scan), M(reads),
+          M(read_count), M(writes), M(write_count),                                                        /* followed */
+          M(number), M(digest), M(name), M(label), M(title), M(extent_text), M(at), M(parameter_words),    /* names */
+          M(code), M(finish_code), M(text), M(paths), M(path_count), M(body), M(body_users), M(canonical), /* found later */
           M(parameters), M(parameter_count), M(parameter_at), M(calls_per_launch), M(in_tiles_of), M(epilogue));
     return good;
 }
@@ -334,8 +356,10 @@ static bool members(void)
 {
     static Node *(*const MAKE[])(Graph *, bool) = {drawn_sums, some_rows, some_attention, a_convolution, a_scan};
     static bool (*const CHECKS[KERNEL_KINDS])(const Kernel *) = {[KERNEL_NESTS] = check_loops,
-        [KERNEL_CONTRACTION] = check_contraction, [KERNEL_ATTENTION] = check_attention,
-        [KERNEL_ROWS] = check_rows, [KERNEL_SCAN] = check_scan};
+                                                                 [KERNEL_CONTRACTION] = check_contraction,
+                                                                 [KERNEL_ATTENTION] = check_attention,
+                                                                 [KERNEL_ROWS] = check_rows,
+                                                                 [KERNEL_SCAN] = check_scan};
     bool good = true, kinds[KERNEL_KINDS] = {false};
     for (int i = 0; i < COUNT(MAKE); i++) {
         Options options = {0};
@@ -371,7 +395,8 @@ int main(void)
         make_phase(&program, CASES[i].make, false);
         int first = program.kernel_count;
         make_phase(&program, CASES[i].make, true);
-        bool one = strcmp(kernel_shared_name(program.kernels[0]), kernel_shared_name(program.kernels[program.kernel_count == first ? 0 : first])) == 0;
+        bool one = strcmp(kernel_shared_name(program.kernels[0]),
+                          kernel_shared_name(program.kernels[program.kernel_count == first ? 0 : first])) == 0;
         bool right = program.kernel_count == first * CASES[i].kernels && one == CASES[i].one_form;
         printf("%sok %s", right ? "" : "not ", CASES[i].name);
         printf(right ? "\n" : ": %d kernels, then %d, %s form\n", first, program.kernel_count, one ? "one" : "another");

@@ -322,8 +322,7 @@ static void damaged(Reading *reading)
 static void photos(Reading *reading)
 {
     const char *data = getenv("MGPU_DATA");
-    char *path = mgpu_format("%s/flower-photos/MANIFEST.csv", data ? data : "data"), line[1000],
-         why[MGPU_IMAGE_WHY] = "";
+    char *path = mgpu_format("%s/flower-photos/MANIFEST.csv", data ? data : "data"), line[1000], why[MGPU_IMAGE_WHY] = "";
     FILE *f = fopen(path, "r");
     int count = 0, wrong = 0;
     if (!f || !fgets(line, sizeof line, f)) {

@@ -5,7 +5,7 @@
 #include "kernel_machine.h"
 
 static int64_t model_batch; /* that the next model says; 0: none */
-static bool in_brief; /* without what takes long on virtual GPUs, and what the host runs there: cuda_emit_test */
+static bool in_brief;       /* without what takes long on virtual GPUs, and what the host runs there: cuda_emit_test */
 
 /* ---- chosen graphs */
 
@@ -122,7 +122,8 @@ static Graph *shared_work(void)
 {
     Graph *g = new_graph(new_model(model_batch));
     Node *x = new_input(g, F64, SHAPE(30, 24), 0), *i = new_input(g, I32, SHAPE(6), 50);
-    Node *w = new_variable(g, F64, SHAPE(90, 100)), *v = new_variable(g, F64, SHAPE(3, 4096)), *table = new_variable(g, F64, SHAPE(50, 24));
+    Node *w = new_variable(g, F64, SHAPE(90, 100)), *v = new_variable(g, F64, SHAPE(3, 4096)),
+         *table = new_variable(g, F64, SHAPE(50, 24));
     Node *wide = new_variable(g, F64, SHAPE(70000)), *y = graph_cast(g, new_input(g, U8, SHAPE(70000), 0), F64);
     /* range: element-wise, transposed, rows, a norm */
     graph_result(g, ROLE_UPDATE, NULL, (int)w->ints[0], graph_binary(g, OP_ADD, w, graph_number(g, 1, F64)), NULL);
@@ -130,7 +131,8 @@ static Graph *shared_work(void)
     graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(100, 90))->ints[0], turned, NULL);
     graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(90))->ints[0], graph_sum(g, square, (int[]){1}, 1), NULL);
     graph_result(g, ROLE_REPORT, "norm", 0, graph_unary(g, OP_SQRT, graph_sum(g, square, (int[]){0, 1}, 2)), NULL);
-    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(3))->ints[0], graph_sum(g, bounded(g, v), (int[]){1}, 1), NULL);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(3))->ints[0], graph_sum(g, bounded(g, v), (int[]){1}, 1),
+                 NULL);
     graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(3))->ints[0], graph_max(g, v, (int[]){1}, 1), NULL);
     Node *draws = graph_cast(g, graph_random(g, SHAPE(5, 4096), "draws", false), F64);
     graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(5, 4096))->ints[0], draws, NULL);
@@ -167,7 +169,8 @@ static Graph *spread_lanes(void)
     Node *factors = graph_broadcast(g, graph_reshape(g, factor, SHAPE(1, 2, 1)), SHAPE(7, 2, 6));
     Node *spread = select_valid(g, graph_binary(g, OP_MUL, wide, factors));
     graph_result(g, ROLE_OUTPUT, "spread", 0, spread, NULL);
-    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(6))->ints[0], graph_sum_samples(g, spread, (int[]){0, 1}, 2), NULL);
+    graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, F64, SHAPE(6))->ints[0],
+                 graph_sum_samples(g, spread, (int[]){0, 1}, 2), NULL);
     return g;
 }
 
@@ -175,7 +178,8 @@ static Graph *spread_lanes(void)
 static Graph *halves(void)
 {
     Graph *g = new_graph(new_model(model_batch));
-    Node *x = new_input(g, BF16, SHAPE(40, 33), 0), *w = new_variable(g, BF16, SHAPE(33)), *table = new_variable(g, BF16, SHAPE(9, 33));
+    Node *x = new_input(g, BF16, SHAPE(40, 33), 0), *w = new_variable(g, BF16, SHAPE(33)),
+         *table = new_variable(g, BF16, SHAPE(9, 33));
     Node *y = graph_unary(g, OP_COS, graph_binary(g, OP_ADD, x, graph_broadcast(g, w, SHAPE(40, 33))));
     graph_result(g, ROLE_OUTPUT, "y", 0, y, NULL);
     graph_result(g, ROLE_OUTPUT, "exact", 0, x, NULL);
@@ -216,7 +220,8 @@ static int add_cases(int random_graphs)
     cases[case_count - 1].same_bits = true;
     int chosen = case_count - before;
     for (int i = 0; i < random_graphs; i++)
-        add_random_case(format("random graph %d", i), random_graph(i, in_brief || i % 4 ? F64 : F32), in_brief || i % 4 ? F64 : F32);
+        add_random_case(format("random graph %d", i), random_graph(i, in_brief || i % 4 ? F64 : F32),
+                        in_brief || i % 4 ? F64 : F32);
     return chosen;
 }
 #endif

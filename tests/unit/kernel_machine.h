@@ -67,7 +67,8 @@ typedef struct Here { /* kernels are called in this process */
     CaseRunner runner;
     const mgpu_kernel *kernels;
     int way;
-    void **taken; int taken_count;
+    void **taken;
+    int taken_count;
 } Here;
 
 static char *take_here(CaseRunner *runner, int64_t bytes)
@@ -93,7 +94,9 @@ static int64_t workspace_of_gpu(const Kernel *k, const Task *t)
     int64_t each = 0;
     if (is_gpu_kernel(k))
         return t->workspace_bytes + SAMPLES * t->workspace_bytes_per_sample;
-    return k->contraction ? contraction_workspace(k->contraction, &each) : k->attention ? attention_workspace(k->attention) : rows_workspace(k->rows);
+    return k->contraction ? contraction_workspace(k->contraction, &each)
+           : k->attention ? attention_workspace(k->attention)
+                          : rows_workspace(k->rows);
 }
 
 /* way: of the host the number of threads; bits: of all results, as one number */
@@ -121,7 +124,8 @@ static void *build(const char *what, const Text *t, const char *command, const c
     if (!f || fwrite(text_of(t), 1, t->length, f) != t->length || fclose(f))
         die("%s cannot be written", source);
     const char *object = format("%s.o", source); /* apart from linking, which compilers that are done soonest leave to others */
-    const char *line = format("%s -I%s/runtime/abi -c %s -o %s && %s -shared %s %s -o %s -lm", command, MGPU_SOURCE, source, object, command, object, libraries, library);
+    const char *line = format("%s -I%s/runtime/abi -c %s -o %s && %s -shared %s %s -o %s -lm", command, MGPU_SOURCE, source,
+                              object, command, object, libraries, library);
     int status = system(line);
     unlink(object);
     if (status != 0) {
@@ -155,7 +159,8 @@ static void *build_host(const Text *t, int argc, char **argv)
 static void check_case(Case *c, const mgpu_kernel *kernels, int *good)
 {
     CaseValues values = case_values(c);
-    static const int THREADS_OF[] = {1, 2, 5, 3, MOST_TRIAL_THREADS}; /* GPUs: as planned, one block, three blocks in another order of threads, other orders */
+    /* GPUs: as planned, one block, three blocks in another order of threads, other orders */
+    static const int THREADS_OF[] = {1, 2, 5, 3, MOST_TRIAL_THREADS};
     const char *full = getenv("MGPU_FULL");
     int ways = run_gpu && !(full && *full) ? 3 : COUNT(THREADS_OF);
     uint64_t one_thread[2] = {0};

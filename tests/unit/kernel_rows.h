@@ -40,8 +40,8 @@ static void add_rows(Graph *g, const char *name, Node *x)
 static Graph *row_shapes(void)
 {
     Graph *g = new_graph(new_model(model_batch));
-    static const Shape SHAPES[] = {{1, {7}}, {3, {3, 5, 4}}, {3, {2, 70, 3}}, {2, {33, 130}},
-                                   {2, {1, 1}}, {2, {0, 3}}, {2, {3, 0}}, {3, {9, 1, 2}}};
+    static const Shape SHAPES[] = {{1, {7}},    {3, {3, 5, 4}}, {3, {2, 70, 3}}, {2, {33, 130}},
+                                   {2, {1, 1}}, {2, {0, 3}},    {2, {3, 0}},     {3, {9, 1, 2}}};
     for (int i = 0; i < COUNT(SHAPES); i++) {
         Node *x = new_input(g, F64, SHAPES[i], 0);
         add_rows(g, format("x%d_", i), x);

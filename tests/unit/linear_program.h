@@ -26,10 +26,7 @@ static double output_of(const double *w, const double *x, int o)
     return y;
 }
 
-static double first_weight(int o, int i)
-{
-    return 0.1 * sin(3 * o + i);
-}
+static double first_weight(int o, int i) { return 0.1 * sin(3 * o + i); }
 
 /* -> w, m; the threads take the outputs in turn */
 static void k_init(void *const *a, const mgpu_step *step, const mgpu_part *part)
@@ -181,10 +178,7 @@ static void k_update(void *const *a, const mgpu_step *step, const mgpu_part *par
 }
 
 /* x, errors, SUMS -> SUMS */
-static void k_eval(void *const *a, const mgpu_step *step, const mgpu_part *part)
-{
-    add_samples(a[0], a[1], a[4], step, part);
-}
+static void k_eval(void *const *a, const mgpu_step *step, const mgpu_part *part) { add_samples(a[0], a[1], a[4], step, part); }
 
 static void k_eval_finish(void *const *a, const mgpu_step *step, const mgpu_part *part)
 {
@@ -230,18 +224,17 @@ static void k_report_train(void *const *a, const mgpu_step *step, const mgpu_par
 }
 
 enum { K_INIT, K_COUNT, K_ERRORS, K_ACCUMULATE, K_GRADIENT, K_UPDATE, K_EVAL, K_PREDICT, K_TAKE_SUMS, K_REPORT, K_REPORT_TRAIN };
-static const mgpu_kernel KERNELS[] = {
-    {"init", k_init, NULL, 1, MGPU_SPLIT_WORKERS, 0, 0, NULL},
-    {"count", k_count, NULL, 2, MGPU_SPLIT_NONE, 0, 0, NULL},
-    {"errors", k_errors, NULL, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"accumulate", k_accumulate, k_accumulate_finish, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"gradient", k_gradient, k_gradient_finish, 4, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"update", k_update, NULL, 5, MGPU_SPLIT_RANGE, IN * OUT, 4, NULL},
-    {"eval", k_eval, k_eval_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"predict", k_predict, NULL, 7, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"take_sums", k_take_sums, NULL, 8, MGPU_SPLIT_NONE, 0, 0, NULL},
-    {"report", k_report, NULL, 9, MGPU_SPLIT_NONE, 0, 0, NULL},
-    {"report_train", k_report_train, NULL, 10, MGPU_SPLIT_NONE, 0, 0, NULL}};
+static const mgpu_kernel KERNELS[] = {{"init", k_init, NULL, 1, MGPU_SPLIT_WORKERS, 0, 0, NULL},
+                                      {"count", k_count, NULL, 2, MGPU_SPLIT_NONE, 0, 0, NULL},
+                                      {"errors", k_errors, NULL, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+                                      {"accumulate", k_accumulate, k_accumulate_finish, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+                                      {"gradient", k_gradient, k_gradient_finish, 4, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+                                      {"update", k_update, NULL, 5, MGPU_SPLIT_RANGE, IN *OUT, 4, NULL},
+                                      {"eval", k_eval, k_eval_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+                                      {"predict", k_predict, NULL, 7, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
+                                      {"take_sums", k_take_sums, NULL, 8, MGPU_SPLIT_NONE, 0, 0, NULL},
+                                      {"report", k_report, NULL, 9, MGPU_SPLIT_NONE, 0, 0, NULL},
+                                      {"report_train", k_report_train, NULL, 10, MGPU_SPLIT_NONE, 0, 0, NULL}};
 
 /* ---- tables */
 static const mgpu_variable VARIABLE[VARIABLES] = {
@@ -257,8 +250,10 @@ static const mgpu_input INPUT[INPUTS] = {[X] = {{"x", MGPU_F64, 2, {IN, 1}}, 0, 
                                          [LABEL] = {{"label", MGPU_U8, 0, {0}}, OUT, -1, -1, NULL, 0, 0, false}};
 static const mgpu_tensor OUTPUT[] = {{"y", MGPU_F64, 1, {OUT}}};
 #define FILE_NAME(name) (const char *const[]){name}, 1
-static const mgpu_column TRAIN_COLUMNS[] = {{"x", X, FILE_NAME("train-x.idx"), 20}, {"label", LABEL, FILE_NAME("train-label.idx"), 21}};
-static const mgpu_column VALID_COLUMNS[] = {{"x", X, FILE_NAME("valid-x.idx"), 22}, {"label", LABEL, FILE_NAME("valid-label.idx"), 23}};
+static const mgpu_column TRAIN_COLUMNS[] = {{"x", X, FILE_NAME("train-x.idx"), 20},
+                                            {"label", LABEL, FILE_NAME("train-label.idx"), 21}};
+static const mgpu_column VALID_COLUMNS[] = {{"x", X, FILE_NAME("valid-x.idx"), 22},
+                                            {"label", LABEL, FILE_NAME("valid-label.idx"), 23}};
 static const mgpu_call IDX = {"idx", NULL, 0, 19};
 static const mgpu_set SETS[] = {{"train", TRAIN_COLUMNS, 2, &IDX, 1}, {"valid", VALID_COLUMNS, 2, &IDX, 1}};
 static const mgpu_setting SETTINGS[] = {{"lr", 0.05, false}, {"crash", 0, false}};
@@ -267,17 +262,22 @@ static const char *const TRAIN_REPORTS[] = {"loss", "lr", "epoch"};
 static const char *const METRICS[] = {"loss", "accuracy", "steps"}; /* the last of training only */
 
 /* buffers of every phase, by number */
+/* clang-format off */
 enum { B_STAGE_X, B_STAGE_LABEL, B_STEP, B_X, B_LABEL, B_REPORT, B_OUTPUT, B_VARIABLE, B_BUCKET = B_VARIABLE + VARIABLES, B_ERRORS,
        B_WORK, BUFFERS };
+/* clang-format on */
 
-static int64_t aligned(int64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
+static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 static int64_t add_buffer(mgpu_buffer *b, const char *name, uint8_t kind, int64_t bytes, int slots, int index, int64_t offset)
 {
-    *b = (mgpu_buffer){.name = name, .kind = kind, .offset = offset, .bytes = bytes, .slots = slots, .index = index, .type = kind == MGPU_STEP ? 0 : 1 + MGPU_F64};
+    *b = (mgpu_buffer){.name = name,
+                       .kind = kind,
+                       .offset = offset,
+                       .bytes = bytes,
+                       .slots = slots,
+                       .index = index,
+                       .type = kind == MGPU_STEP ? 0 : 1 + MGPU_F64};
     return offset + aligned(bytes) * slots;
 }
 
@@ -294,10 +294,12 @@ static mgpu_buffer *make_buffers(mgpu_device *device, int64_t *offsets, bool gpu
     at = add_buffer(&b[B_OUTPUT], "out.y", MGPU_OUTPUT, n * OUT * 8, SLOTS, 0, at);
     for (int i = 0; i < VARIABLES; i++) {
         offsets[i] = at;
-        at = add_buffer(&b[B_VARIABLE + i], VARIABLE[i].tensor.name, MGPU_VARIABLE, mgpu_tensor_bytes(&VARIABLE[i].tensor), 1, i, at);
+        at = add_buffer(&b[B_VARIABLE + i], VARIABLE[i].tensor.name, MGPU_VARIABLE, mgpu_tensor_bytes(&VARIABLE[i].tensor), 1, i,
+                        at);
     }
     int64_t work = add_buffer(&b[B_BUCKET], "bucket0", MGPU_BUCKET, (IN * OUT + 2) * 8, 1, -1, at);
-    at = add_buffer(&b[B_ERRORS], "errors", gpu ? MGPU_TEMPORARY : MGPU_LOCAL, (gpu || n < CHUNK ? n : CHUNK) * ERRORS * 8, 1, -1, work);
+    at = add_buffer(&b[B_ERRORS], "errors", gpu ? MGPU_TEMPORARY : MGPU_LOCAL, (gpu || n < CHUNK ? n : CHUNK) * ERRORS * 8, 1, -1,
+                    work);
     b[B_ERRORS].each = gpu ? 0 : ERRORS * 8;
     work = gpu ? at : work;
     device->arena_bytes = add_buffer(&b[B_WORK], "work", MGPU_WORKSPACE, PARTIAL * 8, 1, -1, at);
@@ -306,15 +308,26 @@ static mgpu_buffer *make_buffers(mgpu_device *device, int64_t *offsets, bool gpu
     return b;
 }
 
-typedef struct Builder { mgpu_op ops[16]; int count, regions; const mgpu_buffer *buffers; bool gpu; } Builder;
+typedef struct Builder {
+    mgpu_op ops[16];
+    int count, regions;
+    const mgpu_buffer *buffers;
+    bool gpu;
+} Builder;
 
 /* reads and writes: buffers, -1 ends; a report or output that is read is that of the step before */
 static void add_op(Builder *b, uint8_t lane, uint8_t verb, int target, const int *reads, const int *writes)
 {
     mgpu_op *op = &b->ops[b->count];
     mgpu_access *access = mgpu_allocate(32, sizeof *access);
-    char *id = mgpu_format("%c%d", "cumh"[lane], b->count);
-    *op = (mgpu_op){.id = id, .lane = lane, .verb = verb, .target = target, .reads = access, .writes = access + 16, .line = 100 + b->count,
+    char *id = mgpu_format("%c%d", "cumh"[lane], b -> count);
+    *op = (mgpu_op){.id = id,
+                    .lane = lane,
+                    .verb = verb,
+                    .target = target,
+                    .reads = access,
+                    .writes = access + 16,
+                    .line = 100 + b->count,
                     .region = verb == MGPU_CALL ? b->regions++ : -1};
     for (; reads && *reads >= 0; reads++)
         access[op->read_count++] = (mgpu_access){*reads, lane == MGPU_HOST ? -1 : 0, 0, b->buffers[*reads].bytes, 0};
@@ -417,7 +430,10 @@ static void make_ops(Builder *b, int kind)
     add_waits(b);
 }
 
-static const struct { const char *name; int kind; bool partial_batch;
+static const struct {
+    const char *name;
+    int kind;
+    bool partial_batch;
 } PHASES[] = {{"init", MGPU_PHASE_INIT, false},
               {"prologue.partial", MGPU_PHASE_PROLOGUE, true},
               {"accumulate.full", MGPU_PHASE_ACCUMULATE, false},
@@ -468,13 +484,20 @@ static void make_plan(mgpu_plan *plan, const char *kind, int devices, int64_t mi
             b->buffers = buffers[d];
             b->gpu = gpu;
             make_ops(b, PHASES[k].kind);
-            per_device[d] = (mgpu_device_phase){.buffers = (mgpu_buffer *)(uintptr_t)buffers[d], .buffer_count = BUFFERS, .ops = b->ops, .op_count = b->count};
+            per_device[d] = (mgpu_device_phase){
+                .buffers = (mgpu_buffer *)(uintptr_t)buffers[d], .buffer_count = BUFFERS, .ops = b->ops, .op_count = b->count};
         }
         bool train = PHASES[k].kind == MGPU_PHASE_TRAIN, report = PHASES[k].kind >= MGPU_PHASE_REPORT_TRAIN;
-        phases[k] = (mgpu_phase){.name = PHASES[k].name, .kind = (uint8_t)PHASES[k].kind, .partial_batch = PHASES[k].partial_batch,
-                                 .devices = per_device, .collectives = &REDUCE_TRAIN, .collective_count = 1,
+        phases[k] = (mgpu_phase){.name = PHASES[k].name,
+                                 .kind = (uint8_t)PHASES[k].kind,
+                                 .partial_batch = PHASES[k].partial_batch,
+                                 .devices = per_device,
+                                 .collectives = &REDUCE_TRAIN,
+                                 .collective_count = 1,
                                  .reports = train ? TRAIN_REPORTS : METRICS,
-                                 .report_count = train || PHASES[k].kind == MGPU_PHASE_REPORT_TRAIN ? 3 : report ? 2 : 0};
+                                 .report_count = train || PHASES[k].kind == MGPU_PHASE_REPORT_TRAIN ? 3
+                                                 : report                                           ? 2
+                                                                                                    : 0};
     }
     plan->phases = phases;
 }
@@ -484,12 +507,33 @@ static mgpu_program make_program_of(const char *kind, int64_t batch, int64_t acc
     mgpu_plan *plans = mgpu_allocate(4, sizeof *plans);
     for (int i = 0; i < 4; i++)
         make_plan(&plans[i], kind, i + 1, (batch + accumulate - 1) / accumulate);
-    return (mgpu_program){.interface = MGPU_INTERFACE, .name = "linear", .model_file = "linear.net", .command = "mgpuc linear.net -o train",
-                          .precision = "f64", .parameters = IN * OUT, .batch = batch, .accumulate = accumulate, .epochs = 3, .group = 1,
-                          .seed = 7, .kernels = KERNELS, .kernel_count = MGPU_COUNT(KERNELS), .variables = VARIABLE,
-                          .variable_count = VARIABLES, .inputs = INPUT, .input_count = INPUTS, .outputs = OUTPUT, .output_count = 1,
-                          .sets = SETS, .set_count = 2, .settings = SETTINGS, .setting_count = 2, .fixed_settings = FIXED,
-                          .fixed_setting_count = 2, .plans = plans, .plan_count = 4};
+    return (mgpu_program){.interface = MGPU_INTERFACE,
+                          .name = "linear",
+                          .model_file = "linear.net",
+                          .command = "mgpuc linear.net -o train",
+                          .precision = "f64",
+                          .parameters = IN * OUT,
+                          .batch = batch,
+                          .accumulate = accumulate,
+                          .epochs = 3,
+                          .group = 1,
+                          .seed = 7,
+                          .kernels = KERNELS,
+                          .kernel_count = MGPU_COUNT(KERNELS),
+                          .variables = VARIABLE,
+                          .variable_count = VARIABLES,
+                          .inputs = INPUT,
+                          .input_count = INPUTS,
+                          .outputs = OUTPUT,
+                          .output_count = 1,
+                          .sets = SETS,
+                          .set_count = 2,
+                          .settings = SETTINGS,
+                          .setting_count = 2,
+                          .fixed_settings = FIXED,
+                          .fixed_setting_count = 2,
+                          .plans = plans,
+                          .plan_count = 4};
 }
 
 #endif

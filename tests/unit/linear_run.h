@@ -18,15 +18,9 @@
 #include <unistd.h>
 
 /* ---- data, and the same training by hand */
-static double sample_x(bool valid, int s, int i)
-{
-    return sin(1.7 * s + 2.3 * i + valid);
-}
+static double sample_x(bool valid, int s, int i) { return sin(1.7 * s + 2.3 * i + valid); }
 
-static int sample_label(bool valid, int s)
-{
-    return (s * 3 + valid) % OUT;
-}
+static int sample_label(bool valid, int s) { return (s * 3 + valid) % OUT; }
 
 static void write_file(const char *folder, const char *name, const void *head, size_t head_bytes, const void *data, size_t bytes)
 {
@@ -47,14 +41,18 @@ static void write_set(const char *folder, bool valid, int samples)
             x[s * IN + i] = sample_x(valid, s, i);
     }
     mgpu_swap_bytes(x, samples * IN, 8);
-    uint8_t head_x[] = {0, 0, 0x0e, 2, 0, 0, 0, (uint8_t)samples, 0, 0, 0, IN}, head_label[] = {0, 0, 8, 1, 0, 0, 0, (uint8_t)samples};
+    uint8_t head_x[] = {0, 0, 0x0e, 2, 0, 0, 0, (uint8_t)samples, 0, 0, 0, IN},
+            head_label[] = {0, 0, 8, 1, 0, 0, 0, (uint8_t)samples};
     write_file(folder, valid ? "valid-x.idx" : "train-x.idx", head_x, sizeof head_x, x, (size_t)samples * IN * 8);
     write_file(folder, valid ? "valid-label.idx" : "train-label.idx", head_label, sizeof head_label, label, (size_t)samples);
     free(x);
     free(label);
 }
 
-typedef struct Reference { double loss[64], w[IN * OUT], valid_loss, valid_accuracy; int steps; } Reference;
+typedef struct Reference {
+    double loss[64], w[IN * OUT], valid_loss, valid_accuracy;
+    int steps;
+} Reference;
 
 static void reference(Reference *r, int64_t batch, int epochs, bool shuffle)
 {
@@ -107,12 +105,12 @@ static void reference(Reference *r, int64_t batch, int epochs, bool shuffle)
 
 /* the tables built here live to the end: leaks are looked for in real programs */
 const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
+const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
-typedef struct Test { char folder[1000]; int failed; } Test;
+typedef struct Test {
+    char folder[1000];
+    int failed;
+} Test;
 
 static void say(Test *t, const char *name, bool good, const char *why)
 {
@@ -132,7 +130,8 @@ static pid_t start(const Test *t, const mgpu_program *p, const char *arguments)
     pid_t child = fork();
     if (child != 0)
         return child;
-    char *words = mgpu_format("train %s%s", strncmp(arguments, "--", 2) == 0 ? "--overwrite " : "", arguments), *argv[40], *rest = NULL;
+    char *words = mgpu_format("train %s%s", strncmp(arguments, "--", 2) == 0 ? "--overwrite " : "", arguments), *argv[40],
+         *rest = NULL;
     int argc = 0, said = chdir(t->folder) == 0 ? open("said", O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
     dup2(said, STDOUT_FILENO);
     dup2(said, STDERR_FILENO);
@@ -150,10 +149,7 @@ static int finish(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-static int run(const Test *t, const mgpu_program *p, const char *arguments)
-{
-    return finish(start(t, p, arguments));
-}
+static int run(const Test *t, const mgpu_program *p, const char *arguments) { return finish(start(t, p, arguments)); }
 
 static char *read_text(const Test *t, const char *name, size_t *length)
 {
@@ -204,10 +200,7 @@ static int read_losses(const Test *t, const char *name, double *loss, double *va
     return count;
 }
 
-static bool close_to(double a, double b)
-{
-    return fabs(a - b) <= 1e-12 * fabs(b);
-}
+static bool close_to(double a, double b) { return fabs(a - b) <= 1e-12 * fabs(b); }
 
 static bool same_losses(const Test *t, const char *log, const Reference *r, const char **why)
 {

@@ -18,14 +18,17 @@ typedef struct Case {
     int64_t ints[16];
     const char *text;
     double number;
-    int zero;                /* bits: inputs that are zero unless they are summed */
-    int index;               /* bits: inputs that are no floats, and are never summed */
+    int zero;  /* bits: inputs that are zero unless they are summed */
+    int index; /* bits: inputs that are no floats, and are never summed */
 } Case;
 
+/* clang-format off */
 #define S(...) {.rank = COUNT(((int64_t[]){__VA_ARGS__})), .extent = {__VA_ARGS__}}
+/* clang-format on */
 #define INTS(...) .int_count = COUNT(((int64_t[]){__VA_ARGS__})), .ints = {__VA_ARGS__}
 #define TWO .shape = {S(2, 3), S(2, 3)}
 
+/* clang-format off */
 static const Case CASES[] = {
     {OP_ADD, "a number", 2, TWO}, {OP_ADD, "zero", 2, TWO, .zero = 3}, {OP_SUB, "a number", 2, TWO}, {OP_SUB, "zero", 2, TWO, .zero = 2},
     {OP_MUL, "two", 2, TWO}, {OP_DIV, "two", 2, TWO}, {OP_POW, "two", 2, TWO}, {OP_MAXIMUM, "two", 2, TWO}, {OP_EXP, "one", 1, TWO},
@@ -47,6 +50,7 @@ static const Case CASES[] = {
     {OP_SCATTER_ADD, "into numbers", 3, .shape = {S(4, 2), S(3), S(3, 2)}, INTS(0), .index = 2},
     {OP_SCATTER_ADD, "into zeros", 3, .shape = {S(4, 2), S(3), S(3, 2)}, INTS(0), .index = 2, .zero = 1},
 };
+/* clang-format on */
 
 static double values[MOST][ROOM]; /* of the variables: x, then y, then their sum */
 
@@ -68,7 +72,12 @@ static double random_number(void) /* far from 0: there are divisions */
 
 static Node *build(Graph *g, const Case *c, Node **in)
 {
-    Node like = {.op = c->op, .in = in, .inputs = c->inputs, .ints = (int64_t *)(uintptr_t)c->ints, .int_count = c->int_count, .text = c->text};
+    Node like = {.op = c->op,
+                 .in = in,
+                 .inputs = c->inputs,
+                 .ints = (int64_t *)(uintptr_t)c->ints,
+                 .int_count = c->int_count,
+                 .text = c->text};
     if (c->op == OP_PAD)
         like.data = (double *)(uintptr_t)&c->number, like.data_count = 1;
     return graph_make(g, &like, false);
@@ -128,8 +137,8 @@ int main(void)
                 cases++;
                 ever = ever || says;
                 if (says != (off < 1e-12)) {
-                    printf("not ok linear: %s, %s, inputs %d: it is off by %g and is said %sto be linear\n", OP_INFO[op].name, c->name, summed,
-                           off, says ? "" : "not ");
+                    printf("not ok linear: %s, %s, inputs %d: it is off by %g and is said %sto be linear\n", OP_INFO[op].name,
+                           c->name, summed, off, says ? "" : "not ");
                     wrong = true;
                 }
             }

@@ -9,7 +9,14 @@
 
 enum { PLANS = 4000, MOST_OPS = 40, MOST_WAITS = 3 };
 
-typedef struct Case { mgpu_op ops[MOST_OPS]; mgpu_wait waits[MOST_OPS][MOST_WAITS]; mgpu_device_phase phase; LaneTable lanes; AsyncPhase list; bool transfers; } Case;
+typedef struct Case {
+    mgpu_op ops[MOST_OPS];
+    mgpu_wait waits[MOST_OPS][MOST_WAITS];
+    mgpu_device_phase phase;
+    LaneTable lanes;
+    AsyncPhase list;
+    bool transfers;
+} Case;
 
 /* what must be issued, or done by the lane host, before operation i of the same step: what it waits for, what its lane has before it; of
  * transfers the one before in any lane */
@@ -67,7 +74,10 @@ static void make_case(Case *c, Random *r)
     *c = (Case){.phase = {.ops = c->ops, .op_count = count}};
     for (int i = 0; i < count; i++) {
         int lane = random_below(r, 100) < calls ? MGPU_COMP : random_below(r, MGPU_LANES);
-        uint8_t verb = lane == MGPU_COMP ? MGPU_CALL : lane == MGPU_COPY ? MGPU_UPLOAD : lane == MGPU_HOST ? MGPU_READ : MGPU_TRANSFER;
+        uint8_t verb = lane == MGPU_COMP   ? MGPU_CALL
+                       : lane == MGPU_COPY ? MGPU_UPLOAD
+                       : lane == MGPU_HOST ? MGPU_READ
+                                           : MGPU_TRANSFER;
         c->ops[i] = (mgpu_op){.lane = (uint8_t)lane, .verb = verb, .region = -1, .waits = c->waits[i]};
         for (int w = random_below(r, MOST_WAITS + 1); w > 0; w--) {
             int back = random_below(r, 4) == 0;
@@ -204,7 +214,8 @@ static const char *check_order(const Case *c)
             if (done[o] || c->ops[o].lane == MGPU_HOST || l->list_place[o] != i)
                 return "an operation is issued twice, or is of the lane host, or is at another place";
             for (int k = 0; k < c->phase.op_count; k++)
-                if (needed[k] && c->ops[k].lane != MGPU_HOST && !done[k] && !(call && c->ops[k].lane == MGPU_COMP && l->list_place[k] == i))
+                if (needed[k] && c->ops[k].lane != MGPU_HOST && !done[k] &&
+                    !(call && c->ops[k].lane == MGPU_COMP && l->list_place[k] == i))
                     return "an operation is issued before what it needs";
             if (c->ops[o].verb == MGPU_TRANSFER && o < last_transfer)
                 return "transfers are in another order";
@@ -241,7 +252,8 @@ int main(void)
         }
     }
     bool ok = segments > PLANS && joined > PLANS && longer > PLANS / 2;
-    printf(ok ? "ok %d plans, %d segments, %d more calls in them, %d more places in runs\n" : "not ok %d plans: %d segments, %d more calls in them, %d more places in runs\n", PLANS,
-           segments, joined, longer);
+    printf(ok ? "ok %d plans, %d segments, %d more calls in them, %d more places in runs\n"
+              : "not ok %d plans: %d segments, %d more calls in them, %d more places in runs\n",
+           PLANS, segments, joined, longer);
     return ok ? 0 : 1;
 }

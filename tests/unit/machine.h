@@ -40,17 +40,17 @@ typedef struct Machine {
     const Model *model;
     int devices;
     int64_t first[MOST_DEVICES], valid[MOST_DEVICES], capacity[MOST_DEVICES];
-    int64_t samples, micro, step;   /* of the whole step; number of the micro-batch */
+    int64_t samples, micro, step; /* of the whole step; number of the micro-batch */
     double **variables[MOST_DEVICES];
-    double **reduced;               /* what the k-th transfer gives each device: [k x MOST_DEVICES + device] */
+    double **reduced; /* what the k-th transfer gives each device: [k x MOST_DEVICES + device] */
     int variable_count, device;
-    bool exact;                     /* BF16 is not rounded, either */
-    double noise;                   /* as in Interpretation */
+    bool exact;   /* BF16 is not rounded, either */
+    double noise; /* as in Interpretation */
     uint64_t noise_seed;
     bool f32_range;
     double (*input)(const Model *, int input, int64_t sample, int64_t element); /* NULL: numbers in (-1, 1) */
-    const double *run;              /* by RunScalar, of those that this struct does not know; NULL: a quarter each */
-    const double *settings;         /* by number; NULL: NaN */
+    const double *run;      /* by RunScalar, of those that this struct does not know; NULL: a quarter each */
+    const double *settings; /* by number; NULL: NaN */
 } Machine;
 
 static inline double number_of(uint64_t a, uint64_t b, uint64_t c) /* in (-1, 1), never 0 */
@@ -82,11 +82,12 @@ static inline bool machine_leaf(void *context, const Node *n, double *out, int64
                                                      : m->variables[m->device][n->ints[0]][i];
         return true;
     case OP_RUN:
-        *out = n->ints[0] == RUN_SAMPLES ? (double)m->samples
-               : n->ints[0] == RUN_MICRO ? (double)m->micro
-               : n->ints[0] == RUN_STEP  ? (double)m->step
+        *out = n->ints[0] == RUN_SAMPLES   ? (double)m->samples
+               : n->ints[0] == RUN_MICRO   ? (double)m->micro
+               : n->ints[0] == RUN_STEP    ? (double)m->step
                : n->ints[0] == RUN_SETTING ? m->settings ? m->settings[n->ints[1]] : NAN
-               : m->run                    ? m->run[n->ints[0]] : 0.25;
+               : m->run                    ? m->run[n->ints[0]]
+                                           : 0.25;
         return true;
     case OP_VALID:
         for (int64_t i = 0; i < count; i++)
@@ -96,8 +97,7 @@ static inline bool machine_leaf(void *context, const Node *n, double *out, int64
         for (int64_t i = 0; i < count; i++)
             out[i] = number_of(99, (uint64_t)n->ints[0], (uint64_t)i);
         return true;
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -134,7 +134,9 @@ static inline void set_variables(Machine *m)
     }
 }
 
-typedef struct Outcome { double **values; } Outcome; /* of each result, on each device: [device * results + result] */
+typedef struct Outcome {
+    double **values;
+} Outcome; /* of each result, on each device: [device * results + result] */
 
 /* element i of moments, merged in the devices' order */
 static inline double merged(const Machine *m, int64_t i, double ***values, int node)
@@ -142,13 +144,15 @@ static inline double merged(const Machine *m, int64_t i, double ***values, int n
     double all[MOMENTS] = {0};
     for (int d = 0; d < m->devices; d++) {
         const double *own = values[d][node] + i / MOMENTS * MOMENTS;
-        mgpu_merge_moments(&all[MOMENT_COUNT], &all[MOMENT_MEAN], &all[MOMENT_SQUARES], own[MOMENT_COUNT], own[MOMENT_MEAN], own[MOMENT_SQUARES], d == 0);
+        mgpu_merge_moments(&all[MOMENT_COUNT], &all[MOMENT_MEAN], &all[MOMENT_SQUARES], own[MOMENT_COUNT], own[MOMENT_MEAN],
+                           own[MOMENT_SQUARES], d == 0);
     }
     return all[i % MOMENTS];
 }
 
 /* what element i of a transfer is on a device, given what each has: mgpu_transfers.h */
-static inline double transferred(const Machine *m, const mgpu_participants *p, int64_t count, int device, int64_t i, double ***values, int node)
+static inline double transferred(const Machine *m, const mgpu_participants *p, int64_t count, int device, int64_t i,
+                                 double ***values, int node)
 {
     mgpu_range received = mgpu_received_by(p, count, device);
     double result = i < received.begin || i >= received.end ? values[device][node][i] : 0;
@@ -163,7 +167,7 @@ static inline double transferred(const Machine *m, const mgpu_participants *p, i
  * Split values are cut into equal parts, unless the node says how. */
 static inline Outcome machine_run(Machine *m, Graph *g, bool update)
 {
-    Outcome y = {NEW_ARRAY(double *, m->devices * (g->result_count + 1))};
+    Outcome y = {NEW_ARRAY(double *, m->devices *(g->result_count + 1))};
     int reduces = 0;
     Node **reduce = NEW_ARRAY(Node *, g->node_count), *before = NEW_ARRAY(Node, g->node_count);
     mgpu_participants *parties = NEW_ARRAY(mgpu_participants, g->node_count);
@@ -182,7 +186,7 @@ static inline Outcome machine_run(Machine *m, Graph *g, bool update)
             n->ints = NEW(int64_t);
             n->ints[0] = m->variable_count + reduces++;
         }
-    m->reduced = NEW_ARRAY(double *, reduces * MOST_DEVICES);
+    m->reduced = NEW_ARRAY(double *, reduces *MOST_DEVICES);
     for (int k = 0; k < reduces * MOST_DEVICES; k++)
         m->reduced[k] = NEW_ARRAY(double, shape_count(&reduce[k / MOST_DEVICES]->shape));
     double ***values = NEW_ARRAY(double **, m->devices);
@@ -191,9 +195,17 @@ static inline Outcome machine_run(Machine *m, Graph *g, bool update)
         changed = false;
         for (int d = 0; d < m->devices; d++) {
             m->device = d;
-            Interpretation run = {.exact = m->exact, .samples = m->capacity[d], .first_sample = m->first[d], .step = m->step, .seed = 11,
-                                  .noise = m->noise, .noise_seed = m->noise_seed, .f32_range = m->f32_range,
-                                  .leaf = machine_leaf, .context = m, .values = values[d]};
+            Interpretation run = {.exact = m->exact,
+                                  .samples = m->capacity[d],
+                                  .first_sample = m->first[d],
+                                  .step = m->step,
+                                  .seed = 11,
+                                  .noise = m->noise,
+                                  .noise_seed = m->noise_seed,
+                                  .f32_range = m->f32_range,
+                                  .leaf = machine_leaf,
+                                  .context = m,
+                                  .values = values[d]};
             interpret(g, &run);
             values[d] = run.values;
         }
@@ -201,7 +213,9 @@ static inline Outcome machine_run(Machine *m, Graph *g, bool update)
             for (int64_t i = 0, count = shape_count(&reduce[k / m->devices]->shape); i < count; i++) {
                 int number = k / m->devices, d = k % m->devices;
                 int from = before[number].in[0]->id;
-                double value = before[number].op == OP_REDUCE_MOMENTS ? merged(m, i, values, from) : transferred(m, &parties[number], count, d, i, values, from);
+                double value = before[number].op == OP_REDUCE_MOMENTS
+                                   ? merged(m, i, values, from)
+                                   : transferred(m, &parties[number], count, d, i, values, from);
                 double *known = &m->reduced[number * MOST_DEVICES + d][i];
                 changed = changed || (value != *known && (value == value || *known == *known));
                 *known = value;
@@ -249,13 +263,22 @@ static inline Model *toy_model(void)
     m->batch = 11;
     m->accumulate = m->group = 1;
     m->precision = F32;
-    static const struct { const char *name; Dtype type; Shape shape; int64_t classes; } INPUTS[] = {
+    static const struct {
+        const char *name;
+        Dtype type;
+        Shape shape;
+        int64_t classes;
+    } INPUTS[] = {
         {"x", F32, {2, {3, 4}}, 0}, {"v", F32, {1, {4}}, 0}, {"label", U8, {0, {0}}, 4}, {"image", F32, {3, {5, 4, 2}}, 0}};
     m->inputs = NEW_ARRAY(Input, COUNT(INPUTS));
     m->input_count = COUNT(INPUTS);
     for (int i = 0; i < COUNT(INPUTS); i++)
-        m->inputs[i] = (Input){.name = INPUTS[i].name, .dtype = INPUTS[i].type, .shape = INPUTS[i].shape, .classes = INPUTS[i].classes,
-                                 .ignore = -1, .other = -1};
+        m->inputs[i] = (Input){.name = INPUTS[i].name,
+                               .dtype = INPUTS[i].type,
+                               .shape = INPUTS[i].shape,
+                               .classes = INPUTS[i].classes,
+                               .ignore = -1,
+                               .other = -1};
     return m;
 }
 

@@ -12,10 +12,7 @@ static int failures;
 
 /* what is made here lives to the end */
 const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
+const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
 static void expect(const char *name, bool good, const char *why)
 {
@@ -41,7 +38,8 @@ static bool same(const Manifest *a, const Manifest *b)
                 strcmp(a->origin.model, b->origin.model) == 0 && a->origin.train_samples == b->origin.train_samples &&
                 a->origin.valid_samples == b->origin.valid_samples;
     for (int i = 0; i < SAVED_FILES; i++)
-        good = good && a->files[i].there == b->files[i].there && a->files[i].bytes == b->files[i].bytes && a->files[i].part == b->files[i].part &&
+        good = good && a->files[i].there == b->files[i].there && a->files[i].bytes == b->files[i].bytes &&
+               a->files[i].part == b->files[i].part &&
                memcmp(&a->files[i].sha256, &b->files[i].sha256, sizeof a->files[i].sha256) == 0;
     return good;
 }

@@ -5,10 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-static void check(bool right, const char *name)
-{
-    printf("%sok %s\n", right ? "" : "not ", name);
-}
+static void check(bool right, const char *name) { printf("%sok %s\n", right ? "" : "not ", name); }
 
 static uint64_t state = 1;
 static int below(int n)
@@ -51,7 +48,8 @@ static bool are_apart(const Block *blocks, int count, int64_t used, int alignmen
             return false;
         for (int k = 0; k < i; k++) {
             const Block *b = &blocks[k];
-            if (a->first <= b->last && b->first <= a->last && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
+            if (a->first <= b->last && b->first <= a->last && a->offset < b->offset + b->bytes &&
+                b->offset < a->offset + a->bytes)
                 return false;
         }
     }

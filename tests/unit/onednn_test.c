@@ -30,7 +30,7 @@ typedef struct Case {
     Contraction *plan;
     Tensor *tensor[3];
     int64_t samples;
-    bool expected;                  /* the library must be able to do it */
+    bool expected; /* the library must be able to do it */
     const mgpu_contraction *table;
 } Case;
 
@@ -53,7 +53,8 @@ static Node *new_leaf(Graph *graph, const char *name, Shape shape, bool sharded)
 {
     Model *model = graph->model;
     if (sharded) {
-        model->inputs[model->input_count++] = (Input){.name = name, .dtype = F32, .shape = shape, .ignore = NO_LABEL, .other = NO_LABEL};
+        model->inputs[model->input_count++] =
+            (Input){.name = name, .dtype = F32, .shape = shape, .ignore = NO_LABEL, .other = NO_LABEL};
         return graph_input(graph, model->input_count - 1);
     }
     model->variables[model->variable_count++] =
@@ -66,8 +67,12 @@ static Tensor *tensor_of(Node *node, int which, int order)
 {
     Tensor *tensor = NEW(Tensor);
     bool is_half = (half >> which & 1) && (which < 2 || node->sharded); /* sums over samples stay f32 */
-    *tensor = (Tensor){.kind = TENSOR_TEMPORARY, .name = "t", .dtype = is_half ? BF16 : F32, .shape = node->shape,
-                       .sharded = node->sharded, .node = node};
+    *tensor = (Tensor){.kind = TENSOR_TEMPORARY,
+                       .name = "t",
+                       .dtype = is_half ? BF16 : F32,
+                       .shape = node->shape,
+                       .sharded = node->sharded,
+                       .node = node};
     if (node->sharded)
         return tensor;
     Model *model = node->graph->model;
@@ -76,8 +81,11 @@ static Tensor *tensor_of(Node *node, int which, int order)
     tensor->kind = TENSOR_VARIABLE;
     tensor->index = index;
     for (int i = 0; i < rank; i++) {
-        variable->order[i] = order == 0 ? i : order == 1 ? (i + 2 < rank ? i + 2 : rank - 1 - i)
-                                        : (i == 0 ? 0 : i + 1 < rank ? i + 1 : 1);
+        variable->order[i] = order == 0   ? i
+                             : order == 1 ? (i + 2 < rank ? i + 2 : rank - 1 - i)
+                                          : (i == 0         ? 0
+                                             : i + 1 < rank ? i + 1
+                                                            : 1);
         tensor->shape.extent[i] = node->shape.extent[variable->order[i]];
     }
     return tensor;
@@ -114,7 +122,9 @@ static void einsum_case(const char *spec, Shape a, Shape b, int sharded, int64_t
     add_case(format("%s, %s %s", spec, shape_text(&a), shape_text(&b)), node, samples, 0, expected);
 }
 
-typedef struct Window { int64_t kernel, stride, before, after, dilation, input_dilation; } Window;
+typedef struct Window {
+    int64_t kernel, stride, before, after, dilation, input_dilation;
+} Window;
 
 static void convolution_case(int dims, int64_t side, Window window, int64_t in, int64_t out, int64_t groups, bool weight,
                              int64_t samples, int order, bool expected)
@@ -157,10 +167,10 @@ static void make_matmul(void)
     einsum_case("a,ab->b", SHAPE(37), SHAPE(37, 53), 5, 29, true);
     einsum_case("ab,cb->ac", SHAPE(24, 32), SHAPE(40, 32), 5, 3, true);
     einsum_case("ab,ac->cb", SHAPE(24, 32), SHAPE(24, 40), 3, 3, true);
-    einsum_case("abd,ebd->bae", SHAPE(20, 3, 16), SHAPE(24, 3, 16), 7, 4, true);  /* heads */
+    einsum_case("abd,ebd->bae", SHAPE(20, 3, 16), SHAPE(24, 3, 16), 7, 4, true); /* heads */
     einsum_case("bae,ebd->abd", SHAPE(3, 20, 24), SHAPE(24, 3, 16), 7, 4, true);
     einsum_case("ab,b->a", SHAPE(64, 96), SHAPE(96), 5, 5, true);
-    einsum_case("abc,dc->bad", SHAPE(7, 9, 32), SHAPE(40, 32), 5, 3, true);        /* M does not fold */
+    einsum_case("abc,dc->bad", SHAPE(7, 9, 32), SHAPE(40, 32), 5, 3, true); /* M does not fold */
     einsum_case("abc,bca->", SHAPE(4, 5, 6), SHAPE(5, 6, 4), 7, 3, false);
     einsum_case("ab,ab->a", SHAPE(16, 16), SHAPE(16, 16), 7, 3, false);
 }
@@ -198,8 +208,8 @@ static void make_convolutions(void)
         if (draw(4) == 0)
             window.stride = 1, window.input_dilation = 2;
         int64_t groups = draw(4) == 0 ? 2 : 1;
-        convolution_case(1 + (int)draw(3), 7 + draw(5), window, groups * (1 + draw(20)), groups * (1 + draw(20)), groups,
-                         draw(2), 1 + draw(5), (int)draw(3), false);
+        convolution_case(1 + (int)draw(3), 7 + draw(5), window, groups * (1 + draw(20)), groups * (1 + draw(20)), groups, draw(2),
+                         1 + draw(5), (int)draw(3), false);
     }
 }
 
@@ -224,13 +234,19 @@ static void make_cases(void)
 
 static double from_bf16(uint16_t value)
 {
-    union { uint32_t bits; float value; } wide = {.bits = (uint32_t)value << 16};
+    union {
+        uint32_t bits;
+        float value;
+    } wide = {.bits = (uint32_t)value << 16};
     return (double)wide.value;
 }
 
 static uint16_t to_bf16(double value)
 {
-    union { float value; uint32_t bits; } wide = {.value = (float)value};
+    union {
+        float value;
+        uint32_t bits;
+    } wide = {.value = (float)value};
     return (uint16_t)((wide.bits + 0x7fff + (wide.bits >> 16 & 1)) >> 16);
 }
 
@@ -240,7 +256,9 @@ static double get(const void *memory, int64_t place, bool is_half)
 }
 
 /* sum and sum of absolute values over axis[0 .. count) of a and b from (a, b) on; position: of every window so far */
-typedef struct Sum { double value, size; } Sum;
+typedef struct Sum {
+    double value, size;
+} Sum;
 
 static Sum add_up(const mgpu_contraction *table, const mgpu_axis *axis, int count, int64_t samples, const void *const *memory,
                   int64_t a, int64_t b, const int64_t position[MGPU_WINDOWS])
@@ -291,7 +309,7 @@ static void expect(const mgpu_contraction *table, const mgpu_axis *axis, int axe
 typedef struct Run {
     const Case *item;
     void *memory[3];
-    int64_t bytes[3], elements[3];  /* of `samples` samples */
+    int64_t bytes[3], elements[3]; /* of `samples` samples */
     Sum *expected;
 } Run;
 
@@ -418,7 +436,12 @@ static void run_last(const Run *run)
     mgpu_onednn_free(matmul);
 }
 
-typedef struct Worker { const Run *run; MgpuLibraryMatmul *matmul; int thread; char *c; } Worker;
+typedef struct Worker {
+    const Run *run;
+    MgpuLibraryMatmul *matmul;
+    int thread;
+    char *c;
+} Worker;
 
 static void *work(void *context)
 {
@@ -579,8 +602,10 @@ static void build_tables(void)
     text_add(&text, "#include \"runtime/abi/mgpu_gemm.h\"\n");
     static const char *const CALLED[] = {"mgpu_contract", "mgpu_contract_shared"}; /* never here */
     for (int i = 0; i < COUNT(CALLED); i++)
-        text_add(&text, "void %s(const mgpu_contraction *table, void *const *argument, const mgpu_part *part)\n{\n"
-                        "    (void)table, (void)argument, (void)part;\n}\n", CALLED[i]);
+        text_add(&text,
+                 "void %s(const mgpu_contraction *table, void *const *argument, const mgpu_part *part)\n{\n"
+                 "    (void)table, (void)argument, (void)part;\n}\n",
+                 CALLED[i]);
     for (int i = 0; i < case_count; i++)
         contraction_print(cases[i].plan, format("kernel%d", i), &text);
     text_add(&text, "const mgpu_contraction *const tables[] = {");

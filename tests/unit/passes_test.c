@@ -53,8 +53,7 @@ static Node *random_view(Graph *g, Node *x)
         s.rank++;
         return graph_broadcast(g, x, s);
     }
-    case 5:
-        return r ? graph_concat(g, (Node *[]){x, graph_negate(g, x)}, shape_count(&x->shape) < 60 ? 2 : 1, draw(r)) : x;
+    case 5: return r ? graph_concat(g, (Node *[]){x, graph_negate(g, x)}, shape_count(&x->shape) < 60 ? 2 : 1, draw(r)) : x;
     default: {
         Shape s = x->shape;
         if (r > 3)
@@ -126,32 +125,25 @@ static Node *random_node(Graph *g, Node **pool, int count)
     Node *a = pick(pool, count), *b = pick(pool, count);
     int axes[MAX_RANK], n = 0;
     switch (many_sums && draw(3) == 0 ? (draw(3) ? 10 : 0) : many_products && draw(2) ? 13 : draw(14)) {
-    case 0: case 1:
-        return fit_together(a, b) ? graph_binary(g, BINARY[draw(COUNT(BINARY))], a, b) : a;
-    case 2:
-        return graph_binary(g, BINARY[draw(3)], a, graph_weak(g, draw(3) - 1));
-    case 3:
-        return graph_where(g, graph_binary(g, OP_LE, a, graph_weak(g, 0)), graph_weak(g, 0), a);
-    case 4:
-        return fit_together(a, b) ? graph_where(g, graph_unary(g, OP_NOT, graph_binary(g, OP_LT, a, b)), a, b) : b;
-    case 5:
-        return tamed(g, graph_binary(g, OP_POW, a, graph_weak(g, draw(4))));
-    case 6:
-        return graph_negate(g, a);
-    case 7: case 8: case 9:
-        return random_view(g, a);
+    case 0:
+    case 1: return fit_together(a, b) ? graph_binary(g, BINARY[draw(COUNT(BINARY))], a, b) : a;
+    case 2: return graph_binary(g, BINARY[draw(3)], a, graph_weak(g, draw(3) - 1));
+    case 3: return graph_where(g, graph_binary(g, OP_LE, a, graph_weak(g, 0)), graph_weak(g, 0), a);
+    case 4: return fit_together(a, b) ? graph_where(g, graph_unary(g, OP_NOT, graph_binary(g, OP_LT, a, b)), a, b) : b;
+    case 5: return tamed(g, graph_binary(g, OP_POW, a, graph_weak(g, draw(4))));
+    case 6: return graph_negate(g, a);
+    case 7:
+    case 8:
+    case 9: return random_view(g, a);
     case 10:
         for (int i = 0; i < a->shape.rank; i++)
             if (draw(2))
                 axes[n++] = i;
         return a->sharded && (many_sums || draw(3) == 0) ? graph_sum_samples(g, select_valid(g, a), axes, n)
-                                          : graph_sum(g, a, axes, n);
-    case 11:
-        return graph_cast(g, graph_cast(g, a, F64), F32);
-    case 12:
-        return select_valid(g, a);
-    default:
-        return tamed(g, random_einsum(g, a, b));
+                                                         : graph_sum(g, a, axes, n);
+    case 11: return graph_cast(g, graph_cast(g, a, F64), F32);
+    case 12: return select_valid(g, a);
+    default: return tamed(g, random_einsum(g, a, b));
     }
 }
 
@@ -161,10 +153,17 @@ static Graph *random_graph(Model *m, uint64_t seed, int size)
     Graph *g = graph_new(m, "random", NULL);
     Node **pool = NULL;
     int count = 0;
-    Node *begin[] = {graph_input(g, 0), graph_input(g, 1), graph_cast(g, graph_input(g, 2), F32), graph_variable(g, 0),
-                     graph_variable(g, 1), graph_fill(g, 1, SHAPE(3, 4), F32), graph_number(g, 2, F32),
-                     graph_constant(g, (double[]){1, 0, -1, 2}, SHAPE(4), F32), graph_cast(g, graph_arange(g, 4), F32),
-                     graph_strong(g, graph_run(g, RUN_SAMPLES, 0), F32), graph_random(g, SHAPE(3, 4), "r", true)};
+    Node *begin[] = {graph_input(g, 0),
+                     graph_input(g, 1),
+                     graph_cast(g, graph_input(g, 2), F32),
+                     graph_variable(g, 0),
+                     graph_variable(g, 1),
+                     graph_fill(g, 1, SHAPE(3, 4), F32),
+                     graph_number(g, 2, F32),
+                     graph_constant(g, (double[]){1, 0, -1, 2}, SHAPE(4), F32),
+                     graph_cast(g, graph_arange(g, 4), F32),
+                     graph_strong(g, graph_run(g, RUN_SAMPLES, 0), F32),
+                     graph_random(g, SHAPE(3, 4), "r", true)};
     for (int i = 0; i < COUNT(begin); i++)
         APPEND(pool, count, begin[i]);
     while (count < size) {
@@ -263,7 +262,8 @@ static Node *sum_by_transfers(Graph *g, Node *partial, int devices)
     switch (draw(5)) {
     case 4: /* one value for a transfer and for an all-reduce */
         y = transfer(g, OP_ALL_GATHER, transfer(g, OP_REDUCE_SCATTER, partial, 0, 0), 0, 0);
-        return graph_binary(g, OP_MUL, graph_binary(g, OP_ADD, y, graph_reduce(g, partial)), graph_fill(g, 0.5, y->shape, y->dtype));
+        return graph_binary(g, OP_MUL, graph_binary(g, OP_ADD, y, graph_reduce(g, partial)),
+                            graph_fill(g, 0.5, y->shape, y->dtype));
     case 0: /* the own part, doubled and halved */
         y = transfer(g, OP_REDUCE_SCATTER, partial, 0, 0);
         y = graph_binary(g, OP_ADD, y, y);
@@ -446,7 +446,8 @@ static Graph *cnn_graph(Model *m)
     x = graph_binary(g, OP_ADD, x, NODE(g, OP_GATHER, &(int64_t){0}, 1, NULL, graph_variable(g, TABLE), label));
     Node *made = tamed(g, graph_variable(g, OUT)); /* no variable: rounded for the product alone */
     Node *logits = graph_einsum(g, "c,oc->o", (Node *[]){x, made}, 2, false);
-    Node *e = graph_unary(g, OP_EXP, graph_binary(g, OP_SUB, logits, graph_reshape(g, all_of(g, graph_max(g, logits, (int[]){0}, 1)), SHAPE(1))));
+    Node *e = graph_unary(
+        g, OP_EXP, graph_binary(g, OP_SUB, logits, graph_reshape(g, all_of(g, graph_max(g, logits, (int[]){0}, 1)), SHAPE(1))));
     Node *p = graph_binary(g, OP_DIV, e, graph_reshape(g, all_of(g, e), SHAPE(1)));
     Node *right = graph_binary(g, OP_EQ, graph_reshape(g, label, SHAPE(1)), graph_arange(g, 4));
     Node *loss = graph_negate(g, graph_unary(g, OP_LOG, all_of(g, graph_where(g, right, p, zero))));

@@ -34,10 +34,13 @@ static void pause_us(long us)
 
 /* ---- the work: rounds in which each thread passes a number on to the next one. No slot is atomic: only the barriers, and
  * the begin and the end of a run, order what the threads do to them. */
-typedef struct Slot { int64_t value, runs, wrong; char apart[104]; } Slot;
+typedef struct Slot {
+    int64_t value, runs, wrong;
+    char apart[104];
+} Slot;
 typedef struct Relay {
     ThreadPool *pool;
-    int threads, barriers, late;       /* barriers: pairs of them in a run; late: thread that keeps the others waiting; -1 */
+    int threads, barriers, late; /* barriers: pairs of them in a run; late: thread that keeps the others waiting; -1 */
     int64_t run;
     Slot slot[MOST];
 } Relay;
@@ -115,7 +118,10 @@ static void test_sleep(int threads, bool spin)
 }
 
 /* ---- opening and closing */
-typedef struct Visits { int entered[MOST], left[MOST]; pthread_t thread[MOST]; } Visits;
+typedef struct Visits {
+    int entered[MOST], left[MOST];
+    pthread_t thread[MOST];
+} Visits;
 
 static void enter(void *context, int thread)
 {
@@ -130,10 +136,7 @@ static void leave(void *context, int thread)
     v->left[thread] += pthread_equal(v->thread[thread], pthread_self()) != 0;
 }
 
-static void do_nothing(void *context, int thread)
-{
-    (void)context, (void)thread;
-}
+static void do_nothing(void *context, int thread) { (void)context, (void)thread; }
 
 static void test_visits(void)
 {
@@ -163,7 +166,10 @@ static void note_core(void *context, int thread)
             ((int *)context)[thread] = core;
 }
 
-typedef struct Pinning { int *cores, count; const char *why; } Pinning;
+typedef struct Pinning {
+    int *cores, count;
+    const char *why;
+} Pinning;
 
 /* in a thread of its own, as thread 0 stays on its core too. The list of cores is the caller's, and gone when pools run. */
 static void *pin(void *argument)
@@ -198,7 +204,11 @@ static void test_cores(void)
 
 /* ---- another program has the core of thread 1: the thread is moved to that of thread 0, which waits, and goes back when it is
  * alone again */
-typedef struct Guest { int cores[2]; _Atomic int ran_on; _Atomic bool busy; } Guest;
+typedef struct Guest {
+    int cores[2];
+    _Atomic int ran_on;
+    _Atomic bool busy;
+} Guest;
 
 static void *hold_core(void *argument)
 {

@@ -22,7 +22,9 @@
 
 #include <string.h>
 
-typedef struct Random { uint64_t state; } Random;
+typedef struct Random {
+    uint64_t state;
+} Random;
 
 static inline uint64_t random_bits(Random *r) /* splitmix64 */
 {
@@ -35,16 +37,23 @@ static inline uint64_t random_bits(Random *r) /* splitmix64 */
 static inline int random_below(Random *r, int n) { return n > 0 ? (int)(random_bits(r) % (uint64_t)n) : 0; }
 static inline bool random_chance(Random *r, int percent) { return random_below(r, 100) < percent; }
 
-typedef struct RandomParts { const Tensor *scattered; Tensor *whole; } RandomParts; /* a value that was split, and what is read in its place */
+/* a value that was split, and what is read in its place */
+typedef struct RandomParts {
+    const Tensor *scattered;
+    Tensor *whole;
+} RandomParts;
 typedef struct RandomPhase {
     Random *r;
     Program *program;
     Phase *phase;
-    Tensor **inputs, **variables;            /* by index; NULL: not used yet */
-    Tensor **ready; int ready_count;         /* may be read */
-    Tensor **pending; int pending_count;           /* partial: to be summed before anybody reads them */
-    RandomParts *gathered; int gathered_count;
-    bool whole;                              /* nothing is split */
+    Tensor **inputs, **variables; /* by index; NULL: not used yet */
+    Tensor **ready;
+    int ready_count; /* may be read */
+    Tensor **pending;
+    int pending_count; /* partial: to be summed before anybody reads them */
+    RandomParts *gathered;
+    int gathered_count;
+    bool whole; /* nothing is split */
     int temporaries;
 } RandomPhase;
 
@@ -60,7 +69,12 @@ static inline Tensor *random_tensor(RandomPhase *b, TensorKind kind, const char 
                                     bool sharded)
 {
     Tensor *x = NEW(Tensor);
-    *x = (Tensor){.id = b->phase->tensor_count, .kind = kind, .name = name, .index = index, .dtype = dtype, .shape = shape,
+    *x = (Tensor){.id = b->phase->tensor_count,
+                  .kind = kind,
+                  .name = name,
+                  .index = index,
+                  .dtype = dtype,
+                  .shape = shape,
                   .sharded = sharded};
     APPEND(b->phase->tensors, b->phase->tensor_count, x);
     return x;
@@ -146,10 +160,12 @@ static inline Tensor *random_parts(RandomPhase *b, Tensor *x)
     return y;
 }
 
-static inline void random_reduce(RandomPhase *b, int which) /* sums one that is pending, or takes it to other devices otherwise */
+/* sums one that is pending, or takes it to other devices otherwise */
+static inline void random_reduce(RandomPhase *b, int which)
 {
     Tensor *x = b->pending[which];
-    bool other = random_chance(b->r, 20), parts = other && !b->whole && random_chance(b->r, 70) && x->kind == TENSOR_TEMPORARY && shape_count(&x->shape) > 1;
+    bool other = random_chance(b->r, 20),
+         parts = other && !b->whole && random_chance(b->r, 70) && x->kind == TENSOR_TEMPORARY && shape_count(&x->shape) > 1;
     b->pending[which] = b->pending[--b->pending_count];
     Tensor **list = NULL;
     int count = 0;
@@ -199,7 +215,8 @@ static inline void random_body(RandomPhase *b, int tasks, int partial_percent)
             if (random_chance(b->r, partial_percent)) {
                 random_partial(b, t, random_chance(b->r, 20) ? F64 : dtype, random_shape(b->r));
             } else {
-                Tensor *x = random_temporary(b, random_chance(b->r, 20) ? U8 : dtype, random_shape(b->r), random_chance(b->r, 70));
+                Tensor *x =
+                    random_temporary(b, random_chance(b->r, 20) ? U8 : dtype, random_shape(b->r), random_chance(b->r, 70));
                 random_write(t, x);
                 APPEND(b->ready, b->ready_count, x);
             }
@@ -363,7 +380,8 @@ static inline Phase *random_phase(Program *p, Random *r, PhaseKind kind, bool pa
     case PHASE_TRAIN: random_train(&b, tasks); break;
     case PHASE_EVAL: random_eval(&b, tasks, false); break;
     case PHASE_PREDICT: random_eval(&b, tasks, true); break;
-    case PHASE_REPORT_TRAIN: case PHASE_REPORT_EVAL: random_reports(&b); break;
+    case PHASE_REPORT_TRAIN:
+    case PHASE_REPORT_EVAL: random_reports(&b); break;
     default: random_open(&b, kind), random_body(&b, tasks, 20); break;
     }
     for (int i = 0; i < b.phase->task_count; i++)
@@ -375,7 +393,11 @@ static inline Phase *random_phase(Program *p, Random *r, PhaseKind kind, bool pa
 static inline Model *random_model(Random *r)
 {
     Model *m = NEW(Model);
-    *m = (Model){.name = "random", .file = "random.net", .batch = 1 + random_below(r, 24), .accumulate = 1, .group = 1,
+    *m = (Model){.name = "random",
+                 .file = "random.net",
+                 .batch = 1 + random_below(r, 24),
+                 .accumulate = 1,
+                 .group = 1,
                  .precision = random_chance(r, 50) ? F64 : F32};
     if (random_chance(r, 20))
         m->group = 1 + random_below(r, 4);
@@ -389,8 +411,12 @@ static inline Model *random_model(Random *r)
     m->variables = NEW_ARRAY(Variable, m->variable_count);
     for (int i = 0; i < m->variable_count; i++) {
         VariableKind kind = i == 0 ? ACCUMULATOR : random_chance(r, 70) ? WEIGHT : (VariableKind)random_below(r, 4);
-        m->variables[i] = (Variable){.name = format("layer%d.weight", i), .kind = kind, .trained = kind == WEIGHT, .owner = -1,
-                                     .dtype = kind == ACCUMULATOR ? F64 : m->precision, .shape = random_shape(r),
+        m->variables[i] = (Variable){.name = format("layer%d.weight", i),
+                                     .kind = kind,
+                                     .trained = kind == WEIGHT,
+                                     .owner = -1,
+                                     .dtype = kind == ACCUMULATOR ? F64 : m->precision,
+                                     .shape = random_shape(r),
                                      .partial = kind == ACCUMULATOR};
     }
     return m;
@@ -398,9 +424,11 @@ static inline Model *random_model(Random *r)
 
 static inline Program *random_program(uint64_t seed, int tasks)
 {
-    static const struct { PhaseKind kind; bool partial_batch; } PHASES[] = {
-        {PHASE_INIT, false}, {PHASE_TRAIN, false},   {PHASE_TRAIN, true},         {PHASE_EVAL, false},
-        {PHASE_EVAL, true},  {PHASE_PREDICT, false}, {PHASE_REPORT_TRAIN, false}, {PHASE_REPORT_EVAL, false}};
+    static const struct {
+        PhaseKind kind;
+        bool partial_batch;
+    } PHASES[] = {{PHASE_INIT, false}, {PHASE_TRAIN, false},   {PHASE_TRAIN, true},         {PHASE_EVAL, false},
+                  {PHASE_EVAL, true},  {PHASE_PREDICT, false}, {PHASE_REPORT_TRAIN, false}, {PHASE_REPORT_EVAL, false}};
     Random r = {seed};
     Program *p = NEW(Program);
     Options *options = NEW(Options);

@@ -26,10 +26,7 @@ static void say(const char *name, bool good)
     fflush(stdout);
 }
 
-static char *path_of(const char *name)
-{
-    return mgpu_format("%s/%s", folder, name);
-}
+static char *path_of(const char *name) { return mgpu_format("%s/%s", folder, name); }
 
 static void write_bytes(const char *name, const void *bytes, size_t count)
 {
@@ -71,10 +68,27 @@ static void refuses(const char *name, void (*reader)(const char *path), const ch
 /* ---- element types */
 static void test_dtypes(void)
 {
-    static const struct { double value; uint16_t half; } HALVES[] = {
-        {0, 0}, {1, 0x3c00}, {-2, 0xc000}, {65504, 0x7bff}, {65520, 0x7c00}, {65519, 0x7bff}, {0x1p-14, 0x0400}, {0x1p-24, 1},
-        {0x1p-25, 0}, {0x1.8p-24, 2}, {0.1, 0x2e66}, {1 + 0x1p-11, 0x3c00}, {1 + 0x1.8p-10, 0x3c02}, {2047.5, 0x6800}, {INFINITY, 0x7c00},
-        {0x1.ff8p-15, 0x03ff}, {0x1.ffcp-15, 0x0400}, {0x1.fffp-15, 0x0400}};
+    static const struct {
+        double value;
+        uint16_t half;
+    } HALVES[] = {{0, 0},
+                  {1, 0x3c00},
+                  {-2, 0xc000},
+                  {65504, 0x7bff},
+                  {65520, 0x7c00},
+                  {65519, 0x7bff},
+                  {0x1p-14, 0x0400},
+                  {0x1p-24, 1},
+                  {0x1p-25, 0},
+                  {0x1.8p-24, 2},
+                  {0.1, 0x2e66},
+                  {1 + 0x1p-11, 0x3c00},
+                  {1 + 0x1.8p-10, 0x3c02},
+                  {2047.5, 0x6800},
+                  {INFINITY, 0x7c00},
+                  {0x1.ff8p-15, 0x03ff},
+                  {0x1.ffcp-15, 0x0400},
+                  {0x1.fffp-15, 0x0400}};
     bool good = true;
     for (int i = 0; i < MGPU_COUNT(HALVES); i++) {
         uint16_t h;
@@ -103,10 +117,16 @@ static void test_dtypes(void)
 /* ---- JSON */
 static void test_json(void)
 {
-    static const char *const GOOD[] = {"0", "-1.5e+3", "[]", "{}", "\"\"", " [ 1 , [ ] , {\"a\":null} ] ", "{\"a\":{\"b\":[true,false]}}",
+    static const char *const GOOD[] = {"0",
+                                       "-1.5e+3",
+                                       "[]",
+                                       "{}",
+                                       "\"\"",
+                                       " [ 1 , [ ] , {\"a\":null} ] ",
+                                       "{\"a\":{\"b\":[true,false]}}",
                                        "\"\\u00e4\\ud83d\\ude00\\n\""};
-    static const char *const BAD[] = {"", "01", "1.", "[1,]", "{\"a\"}", "{a:1}", "\"\\x\"", "\"\n\"", "[1] 2", "nul", "\"\\ud800\"", "[", "-",
-                                      "1e", "\"abc", "{\"a\":1,}", "+1", "[1 2]"};
+    static const char *const BAD[] = {"",    "01",          "1.", "[1,]", "{\"a\"}", "{a:1}", "\"\\x\"",    "\"\n\"", "[1] 2",
+                                      "nul", "\"\\ud800\"", "[",  "-",    "1e",      "\"abc", "{\"a\":1,}", "+1",     "[1 2]"};
     const char *error = NULL;
     for (int i = 0; i < MGPU_COUNT(GOOD); i++) {
         Json *json = mgpu_json_read(GOOD[i], strlen(GOOD[i]), &error);
@@ -131,9 +151,17 @@ static void test_json(void)
     say("json/values", json && mgpu_json_whole(mgpu_json_member(json, "a"), &n) && n == 9007199254740993 &&
                            strcmp(mgpu_json_member(json, "b")->text, "\xc3\xa4\xf0\x9f\x98\x80") == 0);
     free(json);
-    static const struct { const char *text; bool whole; int64_t value; } WHOLE[] = {
-        {"9223372036854775807", true, INT64_MAX}, {"-9223372036854775808", true, INT64_MIN}, {"9223372036854775808", false, 0},
-        {"-9223372036854775809", false, 0},       {"18446744073709551616", false, 0},        {"1.0", false, 0}, {"1e3", false, 0}};
+    static const struct {
+        const char *text;
+        bool whole;
+        int64_t value;
+    } WHOLE[] = {{"9223372036854775807", true, INT64_MAX},
+                 {"-9223372036854775808", true, INT64_MIN},
+                 {"9223372036854775808", false, 0},
+                 {"-9223372036854775809", false, 0},
+                 {"18446744073709551616", false, 0},
+                 {"1.0", false, 0},
+                 {"1e3", false, 0}};
     for (int i = 0; i < MGPU_COUNT(WHOLE); i++) {
         char *name = mgpu_format("json/whole %s", WHOLE[i].text);
         n = 0;
@@ -270,12 +298,14 @@ static void test_npy(void)
     fclose(f);
     Array a;
     mgpu_read_npy(&a, path, "", 1, false, NULL);
-    say("npy/samples", a.dtype == MGPU_F32 && a.rank == 1 && a.samples == 2 && a.extent[0] == 3 && memcmp(a.data, values, sizeof values) == 0);
+    say("npy/samples",
+        a.dtype == MGPU_F32 && a.rank == 1 && a.samples == 2 && a.extent[0] == 3 && memcmp(a.data, values, sizeof values) == 0);
     mgpu_free_array(&a);
     mgpu_read_npy(&a, path, "", 2, false, NULL);
     say("npy/one-sample", a.rank == 2 && a.samples == 1);
     mgpu_free_array(&a);
-    static const char BIG[] = "\x93NUMPY\1\0\x40\0" "{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }      \n\0\1\1\0";
+    static const char BIG[] = "\x93NUMPY\1\0\x40\0"
+                              "{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }      \n\0\1\1\0";
     write_bytes("big.npy", BIG, sizeof BIG - 1);
     free(path);
     path = path_of("big.npy");
@@ -364,7 +394,10 @@ static void test_safetensors(void)
     write_raw("bytes.safetensors", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 8);
     write_raw("type.safetensors", "{\"a\":{\"dtype\":\"F8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 8);
     write_raw("shape.safetensors", "{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8);
-    write_raw("twice.safetensors", "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 8);
+    write_raw(
+        "twice.safetensors",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}",
+        8);
     refuses("safetensors/tiny", read_safetensors, "tiny.safetensors", "shorter than their headers");
     refuses("safetensors/long-header", read_safetensors, "long.safetensors", "longer than the file");
     refuses("safetensors/junk", read_safetensors, "junk.safetensors", "not a safetensors file");
@@ -403,7 +436,14 @@ static void test_permutation(void)
 
 /* ---- all-reduce */
 enum { MEMBERS = 5, ELEMENTS = 3333, ROUNDS = 40 };
-typedef struct Member { Reduction *reduction; int number; double *doubles; float *floats; uint16_t *halves; bool agreed; } Member;
+typedef struct Member {
+    Reduction *reduction;
+    int number;
+    double *doubles;
+    float *floats;
+    uint16_t *halves;
+    bool agreed;
+} Member;
 
 static bool sum_of(const Member *m, void *data, int64_t count, uint8_t dtype, int64_t tag)
 {

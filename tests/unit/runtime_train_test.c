@@ -8,16 +8,16 @@
 #include <sys/stat.h>
 #include <time.h>
 
-static mgpu_program make_program(int64_t batch, int64_t accumulate)
-{
-    return make_program_of("host", batch, accumulate);
-}
+static mgpu_program make_program(int64_t batch, int64_t accumulate) { return make_program_of("host", batch, accumulate); }
 
 /* ---- cases */
 static void test_losses(Test *t)
 {
-    static const struct { int batch, accumulate; bool shuffle; } CASES[] = {{8, 1, true}, {8, 1, false}, {7, 1, true}, {2, 1, true},
-                                                                            {8, 2, true}, {7, 3, true}, {1, 1, true}, {64, 4, true}};
+    static const struct {
+        int batch, accumulate;
+        bool shuffle;
+    } CASES[] = {{8, 1, true}, {8, 1, false}, {7, 1, true}, {2, 1, true},
+                 {8, 2, true}, {7, 3, true},  {1, 1, true}, {64, 4, true}};
     for (int c = 0; c < MGPU_COUNT(CASES); c++) {
         mgpu_program p = make_program(CASES[c].batch, CASES[c].accumulate);
         Reference r;
@@ -53,7 +53,8 @@ static void test_threads(Test *t)
         for (int devices = 1; devices <= 3; devices += 2) {
             const char *why = "exit status";
             for (int again = 0; again < 2; again++) {
-                char *arguments = mgpu_format("--devices %d --threads %d --log log --save %s", devices, THREADS[i], again ? "b" : "a");
+                char *arguments =
+                    mgpu_format("--devices %d --threads %d --log log --save %s", devices, THREADS[i], again ? "b" : "a");
                 char *name = mgpu_format("threads/%d-devices-%d%s", THREADS[i], devices, again ? "-again" : "");
                 bool good = run(t, &p, arguments) == 0 && same_losses(t, "log", &r, &why);
                 if (good && again) {
@@ -92,7 +93,8 @@ static void test_resume(Test *t)
     char *metrics = epoch_metrics(t, "log");
     say(t, "resume/metrics", strstr(metrics, "accuracy") != NULL, metrics);
     for (int i = 0; i < MGPU_COUNT(STOPS); i++) {
-        char *stopped = mgpu_format("--devices 2 --stop-after %d --log log --save a/b", STOPS[i]), *name = mgpu_format("resume/metrics-%d", STOPS[i]);
+        char *stopped = mgpu_format("--devices 2 --stop-after %d --log log --save a/b", STOPS[i]),
+             *name = mgpu_format("resume/metrics-%d", STOPS[i]);
         run(t, &p, stopped);
         run(t, &p, "--devices 3 --log log --resume a/b");
         say(t, name, strcmp(metrics, epoch_metrics(t, "log")) == 0, epoch_metrics(t, "log"));
@@ -104,10 +106,13 @@ static void test_resume(Test *t)
         const char *why = "exit status";
         say(t, name, run(t, &p, first) == 0 && run(t, &p, second) == 0 && same_losses(t, "log", &r, &why), why);
     }
-    say(t, "resume/stop-after", run(t, &p, "--stop-after 5 --log log --save s0") == 0 &&
-                                    run(t, &p, "--log log --resume s0") == 0 && same_losses(t, "log", &r, &(const char *){0}), "losses");
+    say(t, "resume/stop-after",
+        run(t, &p, "--stop-after 5 --log log --save s0") == 0 && run(t, &p, "--log log --resume s0") == 0 &&
+            same_losses(t, "log", &r, &(const char *){0}),
+        "losses");
     say(t, "resume/nothing-left", run(t, &p, "--resume a/b") == 0 && said(t, "nothing is left"), "message");
-    say(t, "resume/other-batch", run(t, (mgpu_program[]){make_program(5, 1)}, "--resume a/b") == 1 && said(t, "batch of 6"), "message");
+    say(t, "resume/other-batch", run(t, (mgpu_program[]){make_program(5, 1)}, "--resume a/b") == 1 && said(t, "batch of 6"),
+        "message");
     say(t, "resume/other-seed", run(t, &p, "--resume a/b --seed 3") == 2 && said(t, "keeps it"), "message");
     say(t, "twice/run", run(t, &p, "--devices 3 --save s1") == 0 && run(t, &p, "--devices 3 --save s2") == 0, "exit status");
     say(t, "twice/weights", same_files(t, "s1/weights.safetensors", "s2/weights.safetensors"), "the files differ");
@@ -122,20 +127,27 @@ static void test_interrupted_save(Test *t)
     mgpu_program p = make_program(6, 1);
     run(t, &p, "--steps 4 --save old");
     run(t, &p, "--steps 6 --save new");
-    char *command = mgpu_format("cd %s && mkdir plain mixed && cp -L new/*.safetensors new/run.json mixed && cp mixed/weights.safetensors plain && "
-                                "cp -L old/optimizer.safetensors old/run.json plain && cp mixed/run.json plain/run.json.new && "
-                                "cp mixed/optimizer.safetensors plain/optimizer.safetensors.new && cp -r plain plain2", t->folder);
-    say(t, "save/renames-are-finished", system(command) == 0 && run(t, &p, "--resume plain --no-save --steps 6") == 0 && said(t, "nothing is left"), "");
+    char *command = mgpu_format(
+        "cd %s && mkdir plain mixed && cp -L new/*.safetensors new/run.json mixed && cp mixed/weights.safetensors plain && "
+        "cp -L old/optimizer.safetensors old/run.json plain && cp mixed/run.json plain/run.json.new && "
+        "cp mixed/optimizer.safetensors plain/optimizer.safetensors.new && cp -r plain plain2",
+        t->folder);
+    say(t, "save/renames-are-finished",
+        system(command) == 0 && run(t, &p, "--resume plain --no-save --steps 6") == 0 && said(t, "nothing is left"), "");
     command = mgpu_format("cd %s && diff -r plain plain2", t->folder);
     say(t, "save/reading-changes-nothing", system(command) == 0, "");
-    say(t, "save/goes-on", run(t, &p, "--resume plain --steps 7") == 0 && run(t, &p, "--resume plain --steps 7") == 0 && said(t, "nothing is left"), "");
+    say(t, "save/goes-on",
+        run(t, &p, "--resume plain --steps 7") == 0 && run(t, &p, "--resume plain --steps 7") == 0 && said(t, "nothing is left"),
+        "");
     command = mgpu_format("cd %s/plain && ls | tr '\\n' ' ' && test -L weights.safetensors && test \"$(ls | tr '\\n' ' ')\" = "
-                          "'current lock optimizer.safetensors run.json saves weights.safetensors '", t->folder);
+                          "'current lock optimizer.safetensors run.json saves weights.safetensors '",
+                          t->folder);
     say(t, "save/new-layout", system(command) == 0, "");
     command = mgpu_format("cd %s && cp -r mixed early && echo junk > early/weights.safetensors.new", t->folder);
     say(t, "save/remains-are-ignored", system(command) == 0 && run(t, &p, "--resume early --steps 7") == 0, "");
     command = mgpu_format("cd %s && cp -L old/weights.safetensors mixed/", t->folder);
-    say(t, "save/mixed", system(command) == 0 && run(t, &p, "--resume mixed --steps 8") == 1 && said(t, "were not saved together"), "");
+    say(t, "save/mixed",
+        system(command) == 0 && run(t, &p, "--resume mixed --steps 8") == 1 && said(t, "were not saved together"), "");
 }
 
 static void write_weights(const Test *t, const SavedTensor *tensors, int count)
@@ -164,9 +176,11 @@ static void test_init(Test *t)
     double loss[64], valid_loss, valid_accuracy; /* all weights 0: the loss of every sample is 1 */
     say(t, "init/weights", read_losses(t, "log", loss, &valid_loss, &valid_accuracy) == 1 && loss[0] == 1, "loss");
     write_weights(t, other, 1);
-    say(t, "init/names", run(t, &p, "--init w.safetensors") == 1 && said(t, "missing: fc.weight; not in the model: fc.weights"), "");
+    say(t, "init/names", run(t, &p, "--init w.safetensors") == 1 && said(t, "missing: fc.weight; not in the model: fc.weights"),
+        "");
     write_weights(t, turned, 1);
-    say(t, "init/shape", run(t, &p, "--init w.safetensors") == 1 && said(t, "'fc.weight' has the shape [3, 5], the model has [5, 3]"), "");
+    say(t, "init/shape",
+        run(t, &p, "--init w.safetensors") == 1 && said(t, "'fc.weight' has the shape [3, 5], the model has [5, 3]"), "");
     write_weights(t, whole, 1);
     say(t, "init/type", run(t, &p, "--init w.safetensors") == 1 && said(t, "'fc.weight' is i32, the model has f64"), "");
 }
@@ -200,7 +214,8 @@ static void test_eval_and_predict(Test *t)
     say(t, "predict/csv-header", strncmp(csv, "sample,y_0,y_1,y_2,y_3,y_4\n0,", 29) == 0, csv);
     say(t, "predict/missing", run(t, &p, "predict -o out.npy") == 2 && said(t, "no file for the input 'x'"), "");
     say(t, "predict/suffix", run(t, &p, "predict valid-x.idx -o out.txt") == 2 && said(t, ".npy or .csv"), "");
-    say(t, "predict/label", run(t, &p, "predict valid-x.idx label=valid-label.idx -o o.npy") == 2 && said(t, "no output depends"), "");
+    say(t, "predict/label", run(t, &p, "predict valid-x.idx label=valid-label.idx -o o.npy") == 2 && said(t, "no output depends"),
+        "");
 }
 
 #define IN_QUOTES(x) #x
@@ -208,7 +223,11 @@ static void test_eval_and_predict(Test *t)
 
 static void test_command_line(Test *t)
 {
-    static const struct { const char *arguments; int status; const char *message; } CASES[] = {
+    static const struct {
+        const char *arguments;
+        int status;
+        const char *message;
+    } CASES[] = {
         {"--devices 7", 2, "this program holds plans for 1, 2, 3, 4 devices, not 7; compile with: mgpuc --devices 7 linear.net"},
         {"--devices cuda:2", 2, "not 2 cuda"},
         {"--devices 1,2", 2, "one count or kind"},
@@ -253,7 +272,9 @@ static void test_signals(Test *t)
     mgpu_program p = make_program(4, 1);
     Reference r;
     reference(&r, 4, 3, true);
-    static const struct { int signal, status; } CASES[] = {{SIGINT, 130}, {SIGTERM, 143}};
+    static const struct {
+        int signal, status;
+    } CASES[] = {{SIGINT, 130}, {SIGTERM, 143}};
     for (int i = 0; i < MGPU_COUNT(CASES); i++) {
         pid_t child = start(t, &p, "--epochs 100000000 --no-eval --devices 3 --save int --log log");
         char *name = mgpu_format("signal/%d", CASES[i].signal);
@@ -277,12 +298,18 @@ static void test_signals(Test *t)
 static void test_crash(Test *t)
 {
     mgpu_program p = make_program(4, 1);
-    say(t, "crash", run(t, &p, "--devices 2 --set crash=1 --no-save") == 3 && said(t, ", step 3, phase train.full, operation c") &&
-                        said(t, "gradient (linear.net, line 10"), "message");
-    say(t, "crash/locks", run(t, &p, "--devices 1 --threads 1 --set crash=2 --no-save") == 3 && said(t, "failed: Segmentation fault") &&
-                              said(t, "gradient (linear.net, line 10"), "message");
-    say(t, "crash/thread", run(t, &p, "--devices 2 --threads 6 --set crash=1 --no-save") == 3 &&
-                               said(t, ", step 3, phase train.full, operation c") && said(t, "gradient (linear.net, line 10"), "message");
+    say(t, "crash",
+        run(t, &p, "--devices 2 --set crash=1 --no-save") == 3 && said(t, ", step 3, phase train.full, operation c") &&
+            said(t, "gradient (linear.net, line 10"),
+        "message");
+    say(t, "crash/locks",
+        run(t, &p, "--devices 1 --threads 1 --set crash=2 --no-save") == 3 && said(t, "failed: Segmentation fault") &&
+            said(t, "gradient (linear.net, line 10"),
+        "message");
+    say(t, "crash/thread",
+        run(t, &p, "--devices 2 --threads 6 --set crash=1 --no-save") == 3 &&
+            said(t, ", step 3, phase train.full, operation c") && said(t, "gradient (linear.net, line 10"),
+        "message");
 }
 
 /* as k_update, but in step 5 one device gets another weight */
@@ -304,15 +331,22 @@ static void test_audit(Test *t)
     say(t, "audit/off", run(t, &p, "--devices 3 --no-save") == 0, "status");
     setenv("MGPU_AUDIT", "5", 1);
     say(t, "audit/right", run(t, &right, "--devices 3 --no-save") == 0, "status");
-    say(t, "audit/three", run(t, &p, "--devices 3 --no-save") == 3 &&
-                              said(t, "step 5: the devices do not hold the same weights: 'fc.weight' on device ") &&
-                              said(t, " is not what the other 2 hold"), "message");
-    say(t, "audit/two", run(t, &p, "--devices 2 --no-save") == 3 && said(t, "'fc.weight' differs among devices 0 to 1"), "message");
+    say(t, "audit/three",
+        run(t, &p, "--devices 3 --no-save") == 3 &&
+            said(t, "step 5: the devices do not hold the same weights: 'fc.weight' on device ") &&
+            said(t, " is not what the other 2 hold"),
+        "message");
+    say(t, "audit/two", run(t, &p, "--devices 2 --no-save") == 3 && said(t, "'fc.weight' differs among devices 0 to 1"),
+        "message");
     setenv("MGPU_AUDIT", "1000", 1);
-    say(t, "audit/saves", run(t, &p, "--devices 2 --save audited --stop-after 6") == 3 && said(t, "step 6: the devices") &&
-                              said(t, "nothing was saved"), "message");
+    say(t, "audit/saves",
+        run(t, &p, "--devices 2 --save audited --stop-after 6") == 3 && said(t, "step 6: the devices") &&
+            said(t, "nothing was saved"),
+        "message");
     setenv("MGPU_AUDIT", "often", 1);
-    say(t, "audit/usage", run(t, &p, "--devices 2 --no-save") == 2 && said(t, "MGPU_AUDIT is a number of steps, at least 1, or off, not 'often'"), "message");
+    say(t, "audit/usage",
+        run(t, &p, "--devices 2 --no-save") == 2 && said(t, "MGPU_AUDIT is a number of steps, at least 1, or off, not 'often'"),
+        "message");
     unsetenv("MGPU_AUDIT");
 }
 

@@ -5,8 +5,8 @@
 
 #include "kernel_machine.h"
 
-static Dtype real = F64;    /* of the cases that follow */
-static int64_t batch;       /* samples of a step that their model says; a chunk has no more */
+static Dtype real = F64; /* of the cases that follow */
+static int64_t batch;    /* samples of a step that their model says; a chunk has no more */
 
 static Graph *begin(void)
 {
@@ -35,10 +35,7 @@ static void output(Graph *g, Node *n)
     graph_result(g, ROLE_OUTPUT, format("y%d", g->result_count), 0, n->dtype == real ? n : graph_cast(g, n, real), NULL);
 }
 
-static Node *part(Graph *g, Node *x, int64_t from, int64_t count)
-{
-    return graph_slice(g, x, &from, &count, &(int64_t){1});
-}
+static Node *part(Graph *g, Node *x, int64_t from, int64_t count) { return graph_slice(g, x, &from, &count, &(int64_t){1}); }
 
 static Node *sigmoid(Graph *g, Node *x)
 {
@@ -73,7 +70,9 @@ static Graph *half_used(bool last)
     return g;
 }
 
-typedef struct Cell { Node *h, *c, *gates; } Cell;
+typedef struct Cell {
+    Node *h, *c, *gates;
+} Cell;
 
 static Cell lstm_cell(Graph *b, Node *x, Node *h, Node *c, Node *w, int64_t d)
 {
@@ -216,8 +215,8 @@ static Graph *captured(void)
          *fourth[] = {h, graph_capture(b, turned)};
     sum = in(b, OP_ADD, sum, graph_einsum(b, "a,ba->b", both, 2, false));
     sum = in(b, OP_SUB, sum, graph_einsum(b, "a,ab->b", third, 2, false));
-    sum = in(b, OP_SUB, sum, graph_sum(b, graph_reshape(b, graph_einsum(b, "a,ba->b", fourth, 2, false), SHAPE(4, 2)),
-                                       (int[]){1}, 1));
+    sum = in(b, OP_SUB, sum,
+             graph_sum(b, graph_reshape(b, graph_einsum(b, "a,ba->b", fourth, 2, false), SHAPE(4, 2)), (int[]){1}, 1));
     Node *next[] = {in(b, OP_TANH, sum, NULL), in(b, OP_MAXIMUM, in(b, OP_SUB, n, graph_number(b, 1, I32)), it)};
     Node *stacks[] = {n, row};
     Node *scan = graph_close_scan(b, 6, false, next, stacks, 2);
@@ -257,8 +256,8 @@ static Graph *nested(bool whole)
     Graph *i = graph_open_body(b, "columns");
     Node *s = graph_scan_carry(i, h, false), *xs = graph_scan_sequence(i, xt);
     Node *both[] = {s, graph_capture(i, w)};
-    Node *next = in(i, OP_TANH, in(i, OP_ADD, in(i, OP_ADD, graph_einsum(i, "a,ab->b", both, 2, false), xs),
-                                   graph_capture(i, v)), NULL);
+    Node *next =
+        in(i, OP_TANH, in(i, OP_ADD, in(i, OP_ADD, graph_einsum(i, "a,ab->b", both, 2, false), xs), graph_capture(i, v)), NULL);
     Node *inner = graph_close_scan(i, columns, !whole, &next, &next, 1);
     Node *last = graph_scan_result(b, inner, 0), *stack = graph_scan_result(b, inner, 1);
     Node *state = whole ? last : in(b, OP_SUB, last, in(b, OP_MUL, graph_sum(b, stack, (int[]){0}, 1), number(b, 0.125)));
@@ -322,8 +321,8 @@ static Graph *rows_of_steps(bool samples)
     Graph *b = graph_open_body(g, "rows");
     Node *table = graph_scan_carry(b, graph_fill(g, 0, SHAPE(7, 4), real), false), *xt = graph_scan_sequence(b, x);
     Node *own = NODE(b, OP_CUMSUM, ((int64_t[]){0, 1}), 2, NULL, xt);
-    Node *sums = NODE(b, OP_CUMSUM, ((int64_t[]){0, 0}), 2, NULL, in(b, OP_ADD, xt,
-                      graph_broadcast(b, graph_max(b, table, (int[]){0}, 1), SHAPE(big, 4))));
+    Node *sums = NODE(b, OP_CUMSUM, ((int64_t[]){0, 0}), 2, NULL,
+                      in(b, OP_ADD, xt, graph_broadcast(b, graph_max(b, table, (int[]){0}, 1), SHAPE(big, 4))));
     Node *best = NODE(b, OP_TOP_K, ((int64_t[]){0, 3, 0}), 3, NULL, sums),
          *at = NODE(b, OP_TOP_K, ((int64_t[]){0, 3, 1}), 3, NULL, sums);
     Node *mixed = in(b, OP_TANH, in(b, OP_ADD, table, graph_sum(b, own, (int[]){0, 1}, 2)), NULL);
@@ -374,8 +373,8 @@ static Graph *halves(void)
     Graph *b = graph_open_body(g, "halves");
     Node *h = graph_scan_carry(b, y, false), *xt = graph_scan_sequence(b, x);
     Node *both[] = {xt, graph_capture(b, w)};
-    Node *next = in(b, OP_TANH, in(b, OP_ADD, in(b, OP_MUL, graph_einsum(b, "a,ab->b", both, 2, false), graph_capture(b, v)), h),
-                    NULL);
+    Node *next =
+        in(b, OP_TANH, in(b, OP_ADD, in(b, OP_MUL, graph_einsum(b, "a,ab->b", both, 2, false), graph_capture(b, v)), h), NULL);
     Node *scan = graph_close_scan(b, 6, false, &next, &next, 1);
     output(g, graph_scan_result(g, scan, 0));
     output(g, graph_scan_result(g, scan, 1));
@@ -387,17 +386,31 @@ static Graph *halves(void)
 /* one of `every` */
 static void add_scans(const char *type, int every)
 {
-    const struct { const char *name; Graph *graph; } list[] = {
-        {"a recurrence", decay(37, false)}, {"a recurrence, backwards", decay(37, true)}, {"one step", decay(1, false)},
-        {"the last value alone", half_used(true)}, {"the stack alone", half_used(false)}, {"LSTM", lstm(37, 8, false)},
-        {"LSTM with all values", lstm(5, 19, true)}, {"a product with the turned weight", backwards()},
-        {"the same for all samples", replicated()}, {"with and without samples", mixed()},
-        {"values pass through", shifts(false)}, {"a carry that another becomes", shifts(true)},
-        {"two products", two_products()},
-        {"captured values", captured()}, {"maxima and sums in a step", forward_algorithm()}, {"a scan in a scan", nested(false)},
-        {"a scan in a scan, straight", nested(true)}, {"weights that an outer loop changes", changing_weights()},
-        {"sequences of all kinds", sequences()}, {"attention and a convolution in a step", reads_memory()},
-        {"rows in a step", rows_of_steps(true)}, {"rows in a step, the same for all samples", rows_of_steps(false)}};
+    const struct {
+        const char *name;
+        Graph *graph;
+    } list[] = {{"a recurrence", decay(37, false)},
+                {"a recurrence, backwards", decay(37, true)},
+                {"one step", decay(1, false)},
+                {"the last value alone", half_used(true)},
+                {"the stack alone", half_used(false)},
+                {"LSTM", lstm(37, 8, false)},
+                {"LSTM with all values", lstm(5, 19, true)},
+                {"a product with the turned weight", backwards()},
+                {"the same for all samples", replicated()},
+                {"with and without samples", mixed()},
+                {"values pass through", shifts(false)},
+                {"a carry that another becomes", shifts(true)},
+                {"two products", two_products()},
+                {"captured values", captured()},
+                {"maxima and sums in a step", forward_algorithm()},
+                {"a scan in a scan", nested(false)},
+                {"a scan in a scan, straight", nested(true)},
+                {"weights that an outer loop changes", changing_weights()},
+                {"sequences of all kinds", sequences()},
+                {"attention and a convolution in a step", reads_memory()},
+                {"rows in a step", rows_of_steps(true)},
+                {"rows in a step, the same for all samples", rows_of_steps(false)}};
     for (int i = 0; i < COUNT(list); i += every) {
         add_case(format("%s, %s%s", list[i].name, type, batch ? ", in chunks" : ""), list[i].graph);
         cases[case_count - 1].tolerance = real == F64 ? 1e-12 : 2e-5;

@@ -18,7 +18,10 @@ enum { SAMPLES = 3, PARTS = 4, MOST = 24 };
 
 /* one part of a loop: 0: none; a weight; a value of every sample; a whole number of every sample; a constant of zeros */
 typedef enum From { NOTHING, WEIGHT_, SAMPLE_, INDEX_, ZEROS_ } From;
-typedef struct Part { From source; Shape shape; } Part;
+typedef struct Part {
+    From source;
+    Shape shape;
+} Part;
 
 typedef struct Step {
     Node *carry[PARTS], *slice[PARTS], *captured[PARTS]; /* of this step */
@@ -29,13 +32,15 @@ typedef struct Step {
 typedef struct Case {
     const char *name;
     void (*step)(Graph *, Step *);
-    unsigned unused;     /* bits: results that no loss sees */
+    unsigned unused; /* bits: results that no loss sees */
     Part carry[PARTS], sequence[PARTS], captured[PARTS];
-    bool own;            /* a carry that begins the same for all has a value for every sample in the loop */
+    bool own; /* a carry that begins the same for all has a value for every sample in the loop */
 } Case;
 
+/* clang-format off */
 #define S(...) {.rank = COUNT(((int64_t[]){__VA_ARGS__})), .extent = {__VA_ARGS__}}
 #define S0 {.rank = 0}
+/* clang-format on */
 
 static Node *add(Graph *g, Node *a, Node *b) { return graph_binary(g, OP_ADD, a, b); }
 static Node *mul(Graph *g, Node *a, Node *b) { return graph_binary(g, OP_MUL, a, b); }
@@ -48,10 +53,7 @@ static Node *sigmoid(Graph *g, Node *a)
     Node *e = graph_unary(g, OP_EXP, graph_negate(g, a));
     return graph_binary(g, OP_DIV, number(g, 1), add(g, number(g, 1), e));
 }
-static Node *part_of(Graph *g, Node *a, int64_t from, int64_t count)
-{
-    return graph_slice(g, a, &from, &count, (int64_t[]){1});
-}
+static Node *part_of(Graph *g, Node *a, int64_t from, int64_t count) { return graph_slice(g, a, &from, &count, (int64_t[]){1}); }
 static void stack(Step *s, Node *n) { s->stack[s->stacks++] = n; }
 
 /* ---- steps */
@@ -138,7 +140,8 @@ static void step_where(Graph *g, Step *s) /* bool and whole carries; a mask */
     stack(s, mul(g, s->carry[0], s->next[1]));
 }
 
-static void step_nested(Graph *g, Step *s) /* a loop in the loop, over the axes of the step's matrix, beginning with the carry */
+/* a loop in the loop, over the axes of the step's matrix, beginning with the carry */
+static void step_nested(Graph *g, Step *s)
 {
     Node *x = s->slice[0];
     Graph *r = graph_open_body(g, "inner");
@@ -187,8 +190,8 @@ static void step_views(Graph *g, Step *s) /* what must keep its axes apart when 
     Node *index = graph_constant(g, (double[]){1, 0, 7, 1}, SHAPE(4), I32);
     Node *rows = NODE(g, OP_GATHER, ((int64_t[]){1}), 1, NULL, x, index);
     Node *put = graph_scatter_add(g, graph_fill(g, 0, SHAPE(2, 4), F32), index, rows, 1, false);
-    Node *wide = graph_sum(g, mul(g, spread, spread), (int[]){0, 2}, 2);                 /* [2] */
-    Node *all = add(g, graph_sum(g, window, (int[]){1}, 1), wide);                       /* [2] */
+    Node *wide = graph_sum(g, mul(g, spread, spread), (int[]){0, 2}, 2); /* [2] */
+    Node *all = add(g, graph_sum(g, window, (int[]){1}, 1), wide);       /* [2] */
     all = add(g, all, graph_sum(g, mul(g, put, put), (int[]){1}, 1));
     all = add(g, mul(g, all, number(g, 0.1)), graph_sum(g, hull, (int[]){0}, 1));
     s->next[0] = tanh_(g, add(g, mul(g, s->carry[0], number(g, 0.5)), add(g, all, graph_sum(g, sums, (int[]){0, 1}, 2))));
@@ -254,6 +257,7 @@ static void step_last(Graph *g, Step *s) /* carries that no step reads */
     s->next[2] = s->next[1];
 }
 
+/* clang-format off */
 #define W(...) {WEIGHT_, S(__VA_ARGS__)}
 #define X(...) {SAMPLE_, S(__VA_ARGS__)}
 #define I(...) {INDEX_, S(__VA_ARGS__)}
@@ -263,6 +267,7 @@ static void step_last(Graph *g, Step *s) /* carries that no step reads */
 #define I0 {INDEX_, S0}
 #define Z0 {ZEROS_, S0}
 #define NONE_ {{NOTHING, S0}}
+/* clang-format on */
 
 static const Case CASES[] = {
     {"running sums and the largest", step_rows, 0, {X(2, 3)}, {X(2, 3)}, NONE_, false},
@@ -338,11 +343,8 @@ static bool give_leaf(void *context, const Node *n, double *out, int64_t count)
         for (int64_t i = 0; i < count; i++)
             out[i] = i < s->valid;
         return true;
-    case OP_RUN:
-        out[0] = s->valid;
-        return n->ints[0] == RUN_SAMPLES;
-    default:
-        return false;
+    case OP_RUN: out[0] = s->valid; return n->ints[0] == RUN_SAMPLES;
+    default: return false;
     }
 }
 
@@ -406,7 +408,10 @@ static Node *as_slice(Graph *g, Node *x)
     return graph_reshape(g, x, s);
 }
 
-typedef struct Parts { Node *carry[PARTS], *sequence[PARTS], *captured[PARTS]; int carries, sequences; } Parts;
+typedef struct Parts {
+    Node *carry[PARTS], *sequence[PARTS], *captured[PARTS];
+    int carries, sequences;
+} Parts;
 
 static int write_out(Graph *g, const Case *c, const Parts *p, int64_t steps, bool reverse, Node **results)
 {
@@ -523,7 +528,11 @@ static const struct Variant {
     {"gradients, all stages", after_all, ROLE_GRADIENT},
 };
 
-typedef struct Numbers { const char *name; int64_t count; double *value; } Numbers;
+typedef struct Numbers {
+    const char *name;
+    int64_t count;
+    double *value;
+} Numbers;
 
 /* the graph's results of a role, computed */
 static int run(Graph *g, Setup *s, Role role, Numbers *out)
@@ -536,7 +545,7 @@ static int run(Graph *g, Setup *s, Role role, Numbers *out)
         if (r->role != role)
             continue;
         int64_t each = shape_count(&r->value->shape);
-        Numbers n = {r->name, SAMPLES * each, NEW_ARRAY(double, SAMPLES * each)};
+        Numbers n = {r->name, SAMPLES * each, NEW_ARRAY(double, SAMPLES *each)};
         for (int64_t k = 0; k < n.count; k++)
             n.value[k] = run.values[r->value->id][r->value->sharded ? k : k % each];
         out[count++] = n;
@@ -603,33 +612,30 @@ static const char *check(const Case *c, const struct Variant *v, int64_t steps, 
 
 /* ---- the language: the same text around a scan and around a for, which writes the steps out */
 
-static const char *const BEFORE_LOOP =
-    "model m {\n"
-    "    input x: f32[4, 3]\n"
-    "    input n: class(9)[4]\n"
-    "    pair = [zeros([3]), x[0]]\n"
-    "    count = 0\n    last = 0\n    any = false\n    h = ones([3])\n    k = 7\n";
-static const char *const STEP =
-    "        pair = [tanh(pair[1] + a), pair[0] * 2]\n"
-    "        for i in range(2) { h = sin(h + a * (i + 1)) }\n"
-    "        count = count + 1\n"
-    "        last = c\n"
-    "        any = any or sum(a) > 0.5\n"
-    "        seen = pair[0] * count\n"
-    "        both = [a, sum(h)]\n"
-    "        k = 5\n"
-    "        a = a * 3\n";
-static const char *const BEHIND_LOOP =
-    "    assert k == 5\n"
-    "    output o1 = pair[0] + 10 * pair[1]\n"
-    "    output o2 = h * count\n"
-    "    output o3 = f32(last)\n"
-    "    output o4 = f32(any)\n"
-    "    output o5 = seens\n"
-    "    output o6 = firsts\n"
-    "    output o7 = seconds + a[1]\n"
-    "    loss sum(h)\n"
-    "}\n";
+static const char *const BEFORE_LOOP = "model m {\n"
+                                       "    input x: f32[4, 3]\n"
+                                       "    input n: class(9)[4]\n"
+                                       "    pair = [zeros([3]), x[0]]\n"
+                                       "    count = 0\n    last = 0\n    any = false\n    h = ones([3])\n    k = 7\n";
+static const char *const STEP = "        pair = [tanh(pair[1] + a), pair[0] * 2]\n"
+                                "        for i in range(2) { h = sin(h + a * (i + 1)) }\n"
+                                "        count = count + 1\n"
+                                "        last = c\n"
+                                "        any = any or sum(a) > 0.5\n"
+                                "        seen = pair[0] * count\n"
+                                "        both = [a, sum(h)]\n"
+                                "        k = 5\n"
+                                "        a = a * 3\n";
+static const char *const BEHIND_LOOP = "    assert k == 5\n"
+                                       "    output o1 = pair[0] + 10 * pair[1]\n"
+                                       "    output o2 = h * count\n"
+                                       "    output o3 = f32(last)\n"
+                                       "    output o4 = f32(any)\n"
+                                       "    output o5 = seens\n"
+                                       "    output o6 = firsts\n"
+                                       "    output o7 = seconds + a[1]\n"
+                                       "    loss sum(h)\n"
+                                       "}\n";
 
 static int outputs_of(const char *text, Numbers *out)
 {

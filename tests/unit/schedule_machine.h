@@ -11,23 +11,28 @@
 
 /* ---- the machine */
 enum { MOST_STEPS = 8 };
-typedef struct Instance { int lane, number; int *start; } Instance; /* clocks: [devices * LANES] operations that are over */
-typedef struct Event { int step, op; } Event;
+typedef struct Instance {
+    int lane, number;
+    int *start;
+} Instance; /* clocks: [devices * LANES] operations that are over */
+typedef struct Event {
+    int step, op;
+} Event;
 typedef struct Machine {
     const Schedule *s;
-    const int *sequence;     /* phase of each step; steps count from 1 */
+    const int *sequence; /* phase of each step; steps count from 1 */
     int steps, width;
     Random *r;
-    const Wait *dropped;     /* as if it were not there */
-    bool alone;              /* calls run one by one, not region by region */
-    int *now;                /* [device, lane]: clock of the lane */
-    int *lane_end[MOST_STEPS + 1]; /* [device, lane]: at the end of a step */
-    int ***ends[MOST_STEPS + 1];   /* [device][op]: clock after it */
+    const Wait *dropped;                    /* as if it were not there */
+    bool alone;                             /* calls run one by one, not region by region */
+    int *now;                               /* [device, lane]: clock of the lane */
+    int *lane_end[MOST_STEPS + 1];          /* [device, lane]: at the end of a step */
+    int ***ends[MOST_STEPS + 1];            /* [device][op]: clock after it */
     Instance *instances[MOST_STEPS + 1][8]; /* [step][device][op] */
-    bool drained[MOST_STEPS + 1][8];           /* [step][device]: before it */
-    Instance *pending[MOST_STEPS + 1][8];      /* [step][device][op of the phase of the step before] */
-    int *number;             /* [device, lane]: operations begun */
-    int *step, *place;       /* [device, lane]: the next operation */
+    bool drained[MOST_STEPS + 1][8];        /* [step][device]: before it */
+    Instance *pending[MOST_STEPS + 1][8];   /* [step][device][op of the phase of the step before] */
+    int *number;                            /* [device, lane]: operations begun */
+    int *step, *place;                      /* [device, lane]: the next operation */
 } Machine;
 
 static const DeviceSchedule *device_of(const Machine *m, int step, int device)
@@ -44,7 +49,10 @@ static void join_clock(const Machine *m, int *to, const int *from)
 static int lane_index(int device, Lane lane) { return device * LANES + (int)lane; }
 
 /* reads what the step before has left; what a step of another phase has left is read at the end of the next one */
-static bool is_delayed(const ScheduledOp *op) { return (op->verb == VERB_REPORT || op->verb == VERB_FETCH) && op->reads[0].slot < 0; }
+static bool is_delayed(const ScheduledOp *op)
+{
+    return (op->verb == VERB_REPORT || op->verb == VERB_FETCH) && op->reads[0].slot < 0;
+}
 
 /* the next operation of a lane; -1: the step is over. Delayed ones of a phase that was not the last step's are skipped. */
 static int next_op(const Machine *m, int device, Lane lane, int step, int place)
@@ -217,14 +225,14 @@ static void open_machine(Machine *m)
 {
     int lanes = m->s->devices * LANES;
     m->width = lanes;
-    m->now = NEW_ARRAY(int, lanes * lanes);
+    m->now = NEW_ARRAY(int, lanes *lanes);
     m->number = NEW_ARRAY(int, lanes);
     m->step = NEW_ARRAY(int, lanes);
     m->place = NEW_ARRAY(int, lanes);
     for (int i = 0; i < lanes; i++)
         m->step[i] = 1;
     for (int q = 1; q <= m->steps; q++) {
-        m->lane_end[q] = NEW_ARRAY(int, lanes * lanes);
+        m->lane_end[q] = NEW_ARRAY(int, lanes *lanes);
         m->ends[q] = NEW_ARRAY(int **, m->s->devices);
         for (int d = 0; d < m->s->devices; d++) {
             m->ends[q][d] = NEW_ARRAY(int *, device_of(m, q, d)->op_count);
@@ -260,7 +268,7 @@ typedef struct Use {
     bool write;
     const Instance *by;
     Event event;
-    int samples;             /* buffer that is taken sample by sample, all local ones alike; -1 */
+    int samples; /* buffer that is taken sample by sample, all local ones alike; -1 */
 } Use;
 
 static int compare_uses(const void *a, const void *b)
@@ -318,7 +326,8 @@ static const char *find_race(const Machine *m)
                 if (is_before(uses[i].by, uses[k].by) || is_before(uses[k].by, uses[i].by))
                     continue;
                 const Event *a = &uses[i].event, *b = &uses[k].event;
-                const ScheduledOp *x = &device_of(m, a->step, device)->ops[a->op], *y = &device_of(m, b->step, device)->ops[b->op];
+                const ScheduledOp *x = &device_of(m, a->step, device)->ops[a->op],
+                                  *y = &device_of(m, b->step, device)->ops[b->op];
                 if (a->step == b->step && x->verb == VERB_CALL && y->verb == VERB_CALL && x->region == y->region &&
                     uses[i].samples >= 0 && uses[i].samples == uses[k].samples)
                     continue;

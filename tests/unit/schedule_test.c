@@ -29,9 +29,7 @@ static const char *try_sequences(const Schedule *s, Random *r, int mixed)
     for (int i = 0; i < s->phase_count + mixed && !why; i++) {
         int sequence[MOST_STEPS], steps = i < s->phase_count ? 4 : MOST_STEPS;
         for (int q = 0; q < steps; q++)
-            sequence[q] = i < s->phase_count                 ? i
-                          : q && random_chance(r, 50) ? sequence[q - 1]
-                                                      : random_below(r, s->phase_count);
+            sequence[q] = i < s->phase_count ? i : q && random_chance(r, 50) ? sequence[q - 1] : random_below(r, s->phase_count);
         why = try_sequence(s, sequence, steps, r, NULL);
     }
     return why;
@@ -162,8 +160,10 @@ static bool is_needed(const Schedule *s, int phase, const Wait *wait, Random *r)
     if (try_sequence(s, same, 4, r, wait))
         return true;
     for (int other = 0; other < s->phase_count; other++) {
-        int sequences[][5] = {{other, phase, phase, phase, phase}, {phase, other, phase, phase, phase},
-                              {other, other, phase, phase, phase}, {phase, phase, other, phase, phase}};
+        int sequences[][5] = {{other, phase, phase, phase, phase},
+                              {phase, other, phase, phase, phase},
+                              {other, other, phase, phase, phase},
+                              {phase, phase, other, phase, phase}};
         for (int i = 0; i < COUNT(sequences); i++)
             if (try_sequence(s, sequences[i], 5, r, wait))
                 return true;
@@ -221,7 +221,8 @@ static const char *check_memory(const Program *p, const Phase *phase, const Devi
                 for (int64_t at = all->begin; at < all->end && known[t] && home[t].buffer == all->buffer; at++)
                     owner[d->buffers[all->buffer].offset + at] = t + 1;
             for (int t = 0; t < phase->tensor_count; t++)
-                if (known[t] && home[t].buffer == a->buffer && (is_partial(op) || (home[t].begin >= a->begin && home[t].end <= a->end)))
+                if (known[t] && home[t].buffer == a->buffer &&
+                    (is_partial(op) || (home[t].begin >= a->begin && home[t].end <= a->end)))
                     summed[t]++;
             continue;
         }
@@ -368,7 +369,8 @@ static void test_split(void)
                     int64_t exact = (batch + accumulate - 1) / accumulate;
                     if (!falls || next != plan.micro || most - least > group || idle != plan.always_partial ||
                         plan.micro != (exact + group - 1) / group * group)
-                        why = format("batch %d, group %d, accumulate %d, %d devices", (int)batch, (int)group, (int)accumulate, devices);
+                        why = format("batch %d, group %d, accumulate %d, %d devices", (int)batch, (int)group, (int)accumulate,
+                                     devices);
                 }
     result("shards", why);
 }
@@ -382,8 +384,8 @@ static Program *chain(int layers, int64_t bucket_bytes)
     options->bucket_bytes = bucket_bytes;
     p->options = options;
     p->target = &host_target;
-    *m = (Model){.name = "chain", .batch = 8, .accumulate = 1, .group = 1, .precision = F32, .input_count = 1,
-                 .variable_count = layers};
+    *m = (Model){
+        .name = "chain", .batch = 8, .accumulate = 1, .group = 1, .precision = F32, .input_count = 1, .variable_count = layers};
     m->inputs = NEW(Input);
     *m->inputs = (Input){.name = "x", .dtype = F32, .shape = SHAPE(64)};
     m->variables = NEW_ARRAY(Variable, layers);

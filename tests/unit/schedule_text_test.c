@@ -87,14 +87,15 @@ static void test_image(int programs)
 
 #define HEAD "mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nphase p\n"
 #define DEVICE HEAD "device 0 name \"host\" arena 64 work 0 staging 0 samples 0..2 capacity 2\n"
-#define TWO "mgpu-schedule 3\nmodel m precision f32 batch 2 accumulate 1 devices 2\nphase p\ndevice 0 name \"h\" arena 0 work 0 staging 0 samples 0..2 capacity 2\n"
+#define TWO                                                                                                                      \
+    "mgpu-schedule 3\nmodel m precision f32 batch 2 accumulate 1 devices 2\nphase p\ndevice 0 name \"h\" arena 0 work 0 staging 0 samples 0..2 capacity 2\n"
 #define ALIKE "device 1 name \"h\" arena 0 work 0 staging 0 samples 2..2 capacity 2 as 0\n"
 #define BUFFER DEVICE "buffer d0.a kind temporary offset 0 bytes 64 slots 1\n"
 #define CALL " digest 0123abcd" END
 #define END " begin_us 0.0 time_us 0.0 line 0\n"
 
-
-#define ONE "buffer d0.a kind temporary offset 0 bytes 64\nop d0.c lane comp call k1 reads d0.a writes d0.a waits d0.c@-1 digest 0123abcd begin_us 0.0 time_us 0.0 line 0 # c makes a\n"
+#define ONE                                                                                                                      \
+    "buffer d0.a kind temporary offset 0 bytes 64\nop d0.c lane comp call k1 reads d0.a writes d0.a waits d0.c@-1 digest 0123abcd begin_us 0.0 time_us 0.0 line 0 # c makes a\n"
 #define OTHER "buffer d1.a kind temporary offset 0 bytes 64\nop d1.c lane comp call k1 reads d1.a writes d1.a waits d1.c@-1" CALL
 #define WRITTEN_OUT "device 1 name \"h\" arena 0 work 0 staging 0 samples 2..2 capacity 2\n"
 
@@ -109,13 +110,16 @@ static const char *rewritten(const Schedule *s)
 static void test_classes(void)
 {
     Schedule *s = schedule_read("folded", TWO ALIKE ONE);
-    result("devices of one class are written once", strcmp(rewritten(schedule_read("out", TWO WRITTEN_OUT ONE OTHER)), TWO ALIKE ONE) != 0 ? "they are not" : NULL);
+    result("devices of one class are written once",
+           strcmp(rewritten(schedule_read("out", TWO WRITTEN_OUT ONE OTHER)), TWO ALIKE ONE) != 0 ? "they are not" : NULL);
     result("and read", strcmp(rewritten(s), TWO ALIKE ONE) != 0 ? "not as they were" : NULL);
     DeviceSchedule *d = &s->phases[0].devices[1];
-    bool own = d->ops != d[-1].ops && d->ops[0].reads != d[-1].ops[0].reads && d->ops[0].writes != d[-1].ops[0].writes && d->ops[0].waits != d[-1].ops[0].waits && d->buffers != d[-1].buffers;
+    bool own = d->ops != d[-1].ops && d->ops[0].reads != d[-1].ops[0].reads && d->ops[0].writes != d[-1].ops[0].writes &&
+               d->ops[0].waits != d[-1].ops[0].waits && d->buffers != d[-1].buffers;
     result("each has its own", own ? NULL : "they share lists");
     d->ops[0].reads[0].begin = 8;
-    result("devices that differ are written out", strstr(rewritten(s), "reads d1.a[8:64]") && !strstr(rewritten(s), "as 0") ? NULL : "they are not");
+    result("devices that differ are written out",
+           strstr(rewritten(s), "reads d1.a[8:64]") && !strstr(rewritten(s), "as 0") ? NULL : "they are not");
 }
 
 static void prove_edited(const char *text, const Program *program, Plan *plan)
@@ -163,47 +167,61 @@ static const char *error_of(const char *text, const Program *program, Plan *plan
 
 static void test_errors(void)
 {
-    static const struct { const char *text, *message; } CASES[] = {
+    static const struct {
+        const char *text, *message;
+    } CASES[] = {
         {"", "junk.sched:1:1: error: this is no schedule"},
         {"\x7f\x45\x4c\x46\x02", "junk.sched:1:1: error: this is no schedule"},
         {"mgpu-schedule 4\n", "junk.sched:1:15: error: this version"},
         {"mgpu-schedule 1\n", "junk.sched:1:15: error: version 1 of the format has no table of kernels"},
         {"mgpu-schedule 2", "junk.sched:1:16: error: expected 'model'"},
-        {"mgpu-schedule 2\nmodel m precision f32 batch 99999999999999999999", "junk.sched:2:29: error: the batch is out of range"},
-        {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1 x", "junk.sched:2:54: error: the record ends here"},
-        {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nop d0.c0", "junk.sched:3:1: error: a 'op' belongs to a phase"},
+        {"mgpu-schedule 2\nmodel m precision f32 batch 99999999999999999999",
+         "junk.sched:2:29: error: the batch is out of range"},
+        {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1 x",
+         "junk.sched:2:54: error: the record ends here"},
+        {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nop d0.c0",
+         "junk.sched:3:1: error: a 'op' belongs to a phase"},
         {HEAD, "junk.sched:3:6: error: the phase has 0 devices, the schedule 1"},
         {HEAD "buffer d0.a", "junk.sched:4:9: error: the phase has no device 0"},
         {HEAD "device 1 name", "junk.sched:4:7: error: expected device 0"},
         {DEVICE "device 1 name", "junk.sched:5:7: error: there are 1 devices only"},
         {HEAD "device 0 name \"host", "junk.sched:4:20: error: the text is not closed"},
-        {HEAD "device 0 name \"h\" arena 0 work 0 staging 0 samples 4..2", "junk.sched:4:55: error: the end of the samples is before the first"},
+        {HEAD "device 0 name \"h\" arena 0 work 0 staging 0 samples 4..2",
+         "junk.sched:4:55: error: the end of the samples is before the first"},
         {BUFFER "buffer d0.a kind", "junk.sched:6:11: error: device 0 has a buffer 'a' already"},
-        {DEVICE "buffer d0.a kind workspaec", "junk.sched:5:18: error: 'workspaec' is not a kind of buffer; did you mean 'workspace'?"},
-        {DEVICE "buffer d0.a kind step offset 0 bytes 1 slots 0", "junk.sched:5:46: error: the number of slots is out of range: 1 to"},
+        {DEVICE "buffer d0.a kind workspaec",
+         "junk.sched:5:18: error: 'workspaec' is not a kind of buffer; did you mean 'workspace'?"},
+        {DEVICE "buffer d0.a kind step offset 0 bytes 1 slots 0",
+         "junk.sched:5:46: error: the number of slots is out of range: 1 to"},
         {DEVICE "bufer d0.a", "junk.sched:5:1: error: a record is"},
         {HEAD "device 0 name \"h\" arena 0 staging", "junk.sched:4:27: error: expected 'work'"},
-        {DEVICE "buffer d0.a kind temporary offset 0 bytes 64 slots 1 each", "junk.sched:5:58: error: expected the size of a sample"},
+        {DEVICE "buffer d0.a kind temporary offset 0 bytes 64 slots 1 each",
+         "junk.sched:5:58: error: expected the size of a sample"},
         {BUFFER "op d0.c0 lane comp call k1 region" END, "junk.sched:6:35: error: expected the number of the region"},
         {BUFFER "op d0.c0 lane comp call k1 region 0 chunk" END, "junk.sched:6:43: error: expected the samples of a chunk"},
         {BUFFER "op d0.c0 lane comp call k1 samples" END, "junk.sched:6:28: error: expected 'digest'"},
         {BUFFER "op d0.c0 lane comp call k1 digest 0123abc begin_us", "junk.sched:6:35: error: expected a digest"},
-        {TWO "device 1 name \"h\" arena 0 work 0 staging 0 samples 2..2 capacity 2 as 1", "junk.sched:5:71: error: an earlier device that has records of its own is expected"},
+        {TWO "device 1 name \"h\" arena 0 work 0 staging 0 samples 2..2 capacity 2 as 1",
+         "junk.sched:5:71: error: an earlier device that has records of its own is expected"},
         {TWO ALIKE "buffer d1.a kind", "junk.sched:6:8: error: device 1 is as device 0, and has no records of its own"},
         {TWO ALIKE "collective r0 group all members d1.m0", "junk.sched:6:33: error: device 1 has no operation 'm0'"},
-        {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nkernel k1 in f32", "junk.sched:3:17: error: expected the size of a parameter"},
+        {"mgpu-schedule 2\nmodel m precision f32 batch 2 accumulate 1 devices 1\nkernel k1 in f32",
+         "junk.sched:3:17: error: expected the size of a parameter"},
         {HEAD "kernel k1 in f32 4", "junk.sched:4:1: error: a record is"},
         {BUFFER "op d0.c0 lane comp call 12" END, "junk.sched:6:25: error: '12' is no kernel"},
         {BUFFER "op d0.c0 lane comp call k1 reads d0.b" CALL, "junk.sched:6:37: error: device 0 has no buffer 'b'"},
         {BUFFER "op d0.c0 lane comp call k1 reads d0.a[0-4]" END, "junk.sched:6:40: error: expected ':'"},
         {BUFFER "op d0.c0 lane comp call k1 reads d0.a@1" CALL, "junk.sched:6:39: error: expected + or -"},
         {BUFFER "op d0.c0 lane comp call k1 waits d0.c1" CALL, "junk.sched:6:37: error: device 0 has no operation 'c1'"},
-        {BUFFER "op d0.c0 lane comp call k1" CALL "op d0.c0 lane comp call k1" CALL, "junk.sched:7:7: error: device 0 has an operation"},
+        {BUFFER "op d0.c0 lane comp call k1" CALL "op d0.c0 lane comp call k1" CALL,
+         "junk.sched:7:7: error: device 0 has an operation"},
         {BUFFER "op d0.m0 lane comm reduce r0" END, "junk.sched:6:27: error: the phase has no collective 'r0'"},
         {BUFFER "op d0.c0 lane comp call k1 digest 0123abcd begin_us x", "junk.sched:6:53: error: expected the begin"},
         {BUFFER "collective r0 group all members d0.m0", "junk.sched:6:33: error: device 0 has no operation 'm0'"},
-        {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 d0.m0", "junk.sched:7:39: error: device 0 has two"},
-        {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 kind all-reduce bytes 5 dtype f32", "junk.sched:7:61: error: 5 bytes are"},
+        {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 d0.m0",
+         "junk.sched:7:39: error: device 0 has two"},
+        {BUFFER "op d0.m0 lane comm reduce r0" END "collective r0 group all members d0.m0 kind all-reduce bytes 5 dtype f32",
+         "junk.sched:7:61: error: 5 bytes are"},
     };
     for (int i = 0; i < COUNT(CASES); i++) {
         const char *error = error_of(CASES[i].text, NULL, NULL);
@@ -223,7 +241,9 @@ static const char *edit(const char *text, Random *r)
     for (int i = 0; i < count; i++, text = strchr(text, '\n') + 1)
         lines[i] = copy_text(text, strcspn(text, "\n"));
     first = random_below(r, count);
-    second = random_below(r, 2) ? random_below(r, count) : first + random_below(r, 4) < count ? first + random_below(r, 4) % (count - first) : first;
+    second = random_below(r, 2)                   ? random_below(r, count)
+             : first + random_below(r, 4) < count ? first + random_below(r, 4) % (count - first)
+                                                  : first;
     const char *line = lines[first], *other = lines[second];
     size_t words = 0, at = 0, from = 0;
     switch (random_below(r, 4)) {
@@ -237,7 +257,8 @@ static const char *edit(const char *text, Random *r)
             at += strcspn(line + at, " ") + (line[at + strcspn(line + at, " ")] == ' ');
             from += strcspn(other + from, " ") + (other[from + strcspn(other + from, " ")] == ' ');
         }
-        lines[first] = format("%.*s%.*s%s", (int)at, line, (int)strcspn(other + from, " "), other + from, line + at + strcspn(line + at, " "));
+        lines[first] = format("%.*s%.*s%s", (int)at, line, (int)strcspn(other + from, " "), other + from,
+                              line + at + strcspn(line + at, " "));
     }
     Text t = {0};
     for (int i = 0; i < count; i++)
@@ -263,7 +284,10 @@ static void test_edits(int cases)
         else if (*error && strncmp(error, "junk.sched:", 11) != 0)
             why = format("case %d: %s", i, error);
     }
-    result("what is changed by hand is proved, or an error with a place", why ? why : proved < cases / 20 ? format("%d of %d are proved", proved, cases) : NULL);
+    result("what is changed by hand is proved, or an error with a place", why ? why
+                                                                          : proved < cases / 20
+                                                                              ? format("%d of %d are proved", proved, cases)
+                                                                              : NULL);
 }
 
 static void test_junk(int cases)
@@ -278,7 +302,8 @@ static void test_junk(int cases)
         if (i % 3 == 0)
             text[random_below(&r, (int)t.length)] = 0;
         for (int k = random_below(&r, 4); k >= 0 && i % 3; k--)
-            text[random_below(&r, (int)t.length)] = (char)(i % 3 == 1 ? 1 + random_below(&r, 255) : "0 9.d@[]:\"\n-"[random_below(&r, 12)]);
+            text[random_below(&r, (int)t.length)] =
+                (char)(i % 3 == 1 ? 1 + random_below(&r, 255) : "0 9.d@[]:\"\n-"[random_below(&r, 12)]);
         const char *error = error_of(text, NULL, NULL);
         if (!error)
             why = format("case %d crashes", i);

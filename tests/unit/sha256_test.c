@@ -32,7 +32,8 @@ static int examples(void)
     static const char TWO_BLOCKS[] = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
     expect("no text", digest_of("", 0), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     expect("one block", digest_of("abc", 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    expect("two blocks", digest_of(TWO_BLOCKS, strlen(TWO_BLOCKS)), "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    expect("two blocks", digest_of(TWO_BLOCKS, strlen(TWO_BLOCKS)),
+           "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
     size_t length = 1000000;
     char *text = malloc(length);
     if (!text)

@@ -35,12 +35,14 @@ static void flows(void)
     f = flows_new(RATES, 2);
     flows_start(f, 0, SECOND, 1, 40, 1);
     flows_start(f, 0, SECOND, 1, 10, 2);
-    check(near(flows_next(f), 30 / 2.25) && flows_end(f, flows_next(f)) == 2 && near(flows_next(f), 40), "a flow is not faster than alone");
+    check(near(flows_next(f), 30 / 2.25) && flows_end(f, flows_next(f)) == 2 && near(flows_next(f), 40),
+          "a flow is not faster than alone");
 }
 
 /* ---- schedules made by hand */
-static const char MACHINE[] = "machine hand\ndevices 2\nbandwidth * 1TB/s\nmemory * 1GiB\narithmetic * f32 10TFLOP/s\nswitch s\nlink * s 1GB/s\n"
-                              "link s host 1GB/s\nlaunch * 2us\nevent * 3us\nhost cores 2\nhost bandwidth 1TB/s\nhost arithmetic f32 10GFLOP/s\nhost disk 1GB/s\n";
+static const char MACHINE[] =
+    "machine hand\ndevices 2\nbandwidth * 1TB/s\nmemory * 1GiB\narithmetic * f32 10TFLOP/s\nswitch s\nlink * s 1GB/s\n"
+    "link s host 1GB/s\nlaunch * 2us\nevent * 3us\nhost cores 2\nhost bandwidth 1TB/s\nhost arithmetic f32 10GFLOP/s\nhost disk 1GB/s\n";
 
 static const Machine *hand(void) { return machine_read("m", MACHINE, strlen(MACHINE)); }
 
@@ -48,7 +50,8 @@ static const Machine *hand(void) { return machine_read("m", MACHINE, strlen(MACH
 static Schedule *schedule_of(int devices, const char *ops, const char *collectives)
 {
     Text t = {0};
-    text_add(&t, "mgpu-schedule 2\nmodel m precision f32 batch %d accumulate 1 devices %d\nkernel k0\nphase train.full\n", devices, devices);
+    text_add(&t, "mgpu-schedule 2\nmodel m precision f32 batch %d accumulate 1 devices %d\nkernel k0\nphase train.full\n",
+             devices, devices);
     for (int d = 0; d < devices; d++)
         text_add(&t, "device %d name \"cuda\" arena 1000000 work 0 staging 1000000 samples %d..%d capacity 1\n", d, d, d + 1);
     static const char BUFFERS[] = "buffer d%.stage kind staging offset 0 bytes 100000 slots 2 each 100000 index 0 type f32\n"
@@ -64,7 +67,8 @@ static Schedule *schedule_of(int devices, const char *ops, const char *collectiv
     return schedule_read("hand", text_of(&t));
 }
 
-static Simulation *simulate_on(const Machine *m, int devices, const char *ops, const char *collectives, Processor p, double slower)
+static Simulation *simulate_on(const Machine *m, int devices, const char *ops, const char *collectives, Processor p,
+                               double slower)
 {
     Schedule *s = schedule_of(devices, ops, collectives);
     DeviceSchedule *last = &s->phases[0].devices[devices - 1];
@@ -83,13 +87,15 @@ static Simulation *simulate_hand(int devices, const char *ops, const char *colle
 static void host_devices(void)
 {
     static const char SUM[] = "collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 40000 dtype f32 via host\n";
-    static const char WAITED[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
-                                 "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
-                                 "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
-    static const char BESIDE[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
-                                 "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
-                                 "op d%.c1 lane comp call k0 region 1 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n"
-                                 "op d%.c2 lane comp call k0 region 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    static const char WAITED[] =
+        "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+        "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+        "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    static const char BESIDE[] =
+        "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+        "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+        "op d%.c1 lane comp call k0 region 1 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n"
+        "op d%.c2 lane comp call k0 region 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
     const char *meets = format("%shost step 7us\nhost meeting 30us\nhost idle-meeting 20us\n", MACHINE);
     const Machine *m = machine_read("m", meets, strlen(meets));
     Simulation *s = simulate_on(m, 2, WAITED, SUM, PROCESSOR_HOST, 0);
@@ -99,50 +105,66 @@ static void host_devices(void)
     const char *slow = format("%shost link 1GB/s\n", meets);
     s = simulate_on(machine_read("m", slow, strlen(slow)), 2, BESIDE, SUM, PROCESSOR_HOST, 0);
     check(near(s->step_us, 7 + 100 + 30 + 40 + 10), "a link that is slower than memory takes its time");
-    s = simulate_on(m, 4, "op d%.c0 lane comp call k0 region 0 digest 00000000 begin_us 0.0 time_us 100.0 line 0\n", "", PROCESSOR_HOST, 0);
+    s = simulate_on(m, 4, "op d%.c0 lane comp call k0 region 0 digest 00000000 begin_us 0.0 time_us 100.0 line 0\n", "",
+                    PROCESSOR_HOST, 0);
     check(near(s->step_us, 14 + 100), "twice as many devices as cores wait for each other's lanes");
 }
 
 static void by_hand(void)
 {
-    static const char INPUT[] = "op d%.h0 lane host read - writes d%.stage waits d%.u0@-2 begin_us 0.0 time_us 50.0 line 0\n"
-                                "op d%.u0 lane copy upload - reads d%.stage writes d%.in waits d%.h0 d%.c0@-2 begin_us 0.0 time_us 5.0 line 0\n"
-                                "op d%.c0 lane comp call k0 region 0 reads d%.in waits d%.u0 digest 00000000 begin_us 0.0 time_us 80.0 line 0\n";
+    static const char INPUT[] =
+        "op d%.h0 lane host read - writes d%.stage waits d%.u0@-2 begin_us 0.0 time_us 50.0 line 0\n"
+        "op d%.u0 lane copy upload - reads d%.stage writes d%.in waits d%.h0 d%.c0@-2 begin_us 0.0 time_us 5.0 line 0\n"
+        "op d%.c0 lane comp call k0 region 0 reads d%.in waits d%.u0 digest 00000000 begin_us 0.0 time_us 80.0 line 0\n";
     Simulation *s = simulate_hand(1, INPUT, "", PROCESSOR_HOST, 0);
-    check(s->steady && near(s->step_us, 80) && near(s->devices[0].lanes[LANE_COMP].busy_us, 80), "reading ahead is hidden by computing");
+    check(s->steady && near(s->step_us, 80) && near(s->devices[0].lanes[LANE_COMP].busy_us, 80),
+          "reading ahead is hidden by computing");
     const LaneUse *host = &s->devices[0].lanes[LANE_HOST];
-    check(near(host->busy_us, 50) && near(host->idle_us[CAUSE_COMPUTATION], 25) && near(host->idle_us[CAUSE_UPLOAD], 5), "the reader waits for slots, which computation frees");
+    check(near(host->busy_us, 50) && near(host->idle_us[CAUSE_COMPUTATION], 25) && near(host->idle_us[CAUSE_UPLOAD], 5),
+          "the reader waits for slots, which computation frees");
     s = simulate_hand(1, INPUT, "", PROCESSOR_HOST, -50);
-    check(near(s->step_us, 50) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_INPUT], 15) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_UPLOAD], 5), "computation waits for the reader");
+    check(near(s->step_us, 50) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_INPUT], 15) &&
+              near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_UPLOAD], 5),
+          "computation waits for the reader");
     s = simulate_hand(1, INPUT, "", PROCESSOR_CUDA, -75);
-    check(near(s->step_us, 100) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_UPLOAD], 95), "computation waits for an upload");
+    check(near(s->step_us, 100) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_UPLOAD], 95),
+          "computation waits for an upload");
     s = simulate_hand(2, INPUT, "", PROCESSOR_CUDA, -75);
     check(near(s->step_us, 200) && near(s->peak[4], 0) && near(s->peak[5], 1), "two uploads share the link to the switch");
-    check(near(s->link_bytes[5], 200000) && near(s->link_bytes[1], 100000) && near(s->link_bytes[0], 0), "bytes of each link and direction");
+    check(near(s->link_bytes[5], 200000) && near(s->link_bytes[1], 100000) && near(s->link_bytes[0], 0),
+          "bytes of each link and direction");
 
-    static const char REDUCE[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
-                                 "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
-                                 "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    static const char REDUCE[] =
+        "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+        "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+        "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
     static const char SUM[] = "collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 40000 dtype f32 via nccl\n";
     Members members = members_of(hand(), PROCESSOR_CUDA, 1, 2);
     Method method;
-    double sum = cost_cheapest(&members, methods_of_implementation(&members, MGPU_IMPLEMENTATION_NCCL), COLLECT_ALL_REDUCE, 40000, &method).us;
+    double sum =
+        cost_cheapest(&members, methods_of_implementation(&members, MGPU_IMPLEMENTATION_NCCL), COLLECT_ALL_REDUCE, 40000, &method)
+            .us;
     s = simulate_hand(2, REDUCE, SUM, PROCESSOR_CUDA, 0);
-    check(near(s->step_us, 110 + sum) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_COMMUNICATION], sum), "an all-reduce that is waited for is exposed");
-    check(near(s->link_bytes[0], 40000) && near(s->link_bytes[1], 40000) && near(s->link_bytes[4] + s->link_bytes[5], 0), "2 (n - 1) / n of its bytes cross each link");
+    check(near(s->step_us, 110 + sum) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_COMMUNICATION], sum),
+          "an all-reduce that is waited for is exposed");
+    check(near(s->link_bytes[0], 40000) && near(s->link_bytes[1], 40000) && near(s->link_bytes[4] + s->link_bytes[5], 0),
+          "2 (n - 1) / n of its bytes cross each link");
     s = simulate_hand(2, REDUCE, SUM, PROCESSOR_CUDA, 50);
     check(near(s->step_us, 210 + sum) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_DEVICE], 100) &&
               near(s->devices[1].lanes[LANE_COMP].idle_us[CAUSE_DEVICE], 0),
           "a slower device is waited for");
-    static const char OVERLAP[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
-                                  "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
-                                  "op d%.c1 lane comp call k0 region 1 digest 00000000 begin_us 0.0 time_us 1000.0 line 0\n"
-                                  "op d%.c2 lane comp call k0 region 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    static const char OVERLAP[] =
+        "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+        "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+        "op d%.c1 lane comp call k0 region 1 digest 00000000 begin_us 0.0 time_us 1000.0 line 0\n"
+        "op d%.c2 lane comp call k0 region 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
     s = simulate_hand(2, OVERLAP, SUM, PROCESSOR_CUDA, 0);
-    check(near(s->step_us, 1110) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_COMMUNICATION], 0), "one behind which there is enough to do is not");
-    static const char TOGETHER[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
-                                "op d%.c1 lane comp call k0 region 0 digest 00000000 begin_us 0.0 time_us 60.0 line 0\n"
-                                "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n";
+    check(near(s->step_us, 1110) && near(s->devices[0].lanes[LANE_COMP].idle_us[CAUSE_COMMUNICATION], 0),
+          "one behind which there is enough to do is not");
+    static const char TOGETHER[] =
+        "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+        "op d%.c1 lane comp call k0 region 0 digest 00000000 begin_us 0.0 time_us 60.0 line 0\n"
+        "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n";
     s = simulate_hand(2, TOGETHER, SUM, PROCESSOR_CUDA, 0);
     check(near(s->devices[0].ops[2].begin_us, s->devices[0].ops[0].begin_us + 160), "the calls of a region are over together");
 }
@@ -151,17 +173,22 @@ static void by_hand(void)
  * 2 of which are its launch, gets longer by 998 / 9 for 1000 us beside it; sums over peers take what they move of 1 TB/s */
 static void units(void)
 {
-    static const char OVERLAP[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
-                                  "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
-                                  "op d%.c1 lane comp call k0 region 1 digest 00000000 begin_us 0.0 time_us 1000.0 line 0\n"
-                                  "op d%.c2 lane comp call k0 region 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    static const char OVERLAP[] =
+        "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+        "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+        "op d%.c1 lane comp call k0 region 1 digest 00000000 begin_us 0.0 time_us 1000.0 line 0\n"
+        "op d%.c2 lane comp call k0 region 2 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
     const char *text = format("%smultiprocessors * 20\n", MACHINE);
     const Machine *m = machine_read("m", text, strlen(text));
     Members members = members_of(m, PROCESSOR_CUDA, 1, 2);
-    const struct { const char *way; double taken; Method method; } WAYS[] = {
-        {"nccl", 2 / 20., METHOD_RING}, {"peer", 0, METHOD_COPY}, {"copy", 0, METHOD_COPY}, {"host", 0, METHOD_HOST}};
+    const struct {
+        const char *way;
+        double taken;
+        Method method;
+    } WAYS[] = {{"nccl", 2 / 20., METHOD_RING}, {"peer", 0, METHOD_COPY}, {"copy", 0, METHOD_COPY}, {"host", 0, METHOD_HOST}};
     for (int i = 0; i < COUNT(WAYS); i++) {
-        const char *sum = format("collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 400000 dtype f32 via %s\n", WAYS[i].way);
+        const char *sum =
+            format("collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 400000 dtype f32 via %s\n", WAYS[i].way);
         Cost c = cost_collective(&members, COLLECT_ALL_REDUCE, WAYS[i].method, 400000);
         double us = c.us, taken = strcmp(WAYS[i].way, "peer") == 0 ? c.taken : WAYS[i].taken, slower = .998 * taken / (1 - taken);
         double reached = us / (1 + slower), longer = us - reached; /* of what is computed, when the transfer is over */
@@ -169,12 +196,15 @@ static void units(void)
             longer = 1000 * slower;
         Simulation *s = simulate_on(m, 2, OVERLAP, sum, PROCESSOR_CUDA, 0);
         double waits = fmax(0, us - 1000 - longer);
-        check(near(s->step_us, 1110 + longer + waits) && near(s->devices[0].longer_us, longer), format("a kernel beside a transfer by %s has the SMs that are left", WAYS[i].way));
+        check(near(s->step_us, 1110 + longer + waits) && near(s->devices[0].longer_us, longer),
+              format("a kernel beside a transfer by %s has the SMs that are left", WAYS[i].way));
     }
     static const char SUM[] = "collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 400000 dtype f32 via nccl\n";
-    Simulation *s = simulate_on(m, 2, OVERLAP, SUM, PROCESSOR_CUDA, 50); /* the first device is ahead, and is at c2 before the other one is there */
+    /* the first device is ahead, and is at c2 before the other one is there */
+    Simulation *s = simulate_on(m, 2, OVERLAP, SUM, PROCESSOR_CUDA, 50);
     check(near(s->devices[0].longer_us, 998 / 9.), "NCCL's blocks have theirs while they wait for those of other GPUs");
-    SimulationInput in = {.schedule = schedule_of(2, OVERLAP, SUM), .machine = m, .processor = PROCESSOR_CUDA, .measured = &(TransferFactors){0}};
+    SimulationInput in = {
+        .schedule = schedule_of(2, OVERLAP, SUM), .machine = m, .processor = PROCESSOR_CUDA, .measured = &(TransferFactors){0}};
     check(near(simulate_step(&in)->devices[0].longer_us, 0), "what was measured has it in its times");
 }
 
@@ -192,17 +222,20 @@ static Schedule *on_two_nodes(const char *ops, const char *sum, bool shared)
 
 static void nodes(void)
 {
-    static const char WORK[] = "op d%.s lane host read - writes d%.stage begin_us 0.0 time_us 20.0 line 0\n"
-                              "op d%.u lane copy upload - reads d%.stage writes d%.in waits d%.s begin_us 0.0 time_us 5.0 line 0\n"
-                              "op d%.c0 lane comp call k0 region 0 writes d%.b waits d%.u digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
-                              "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
-                              "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
-    static const char TOTAL[] = "collective r0 group all members d0.m0 d1.m0 d2.m0 d3.m0 kind all-reduce bytes 40000 dtype f32 via nccl\n";
+    static const char WORK[] =
+        "op d%.s lane host read - writes d%.stage begin_us 0.0 time_us 20.0 line 0\n"
+        "op d%.u lane copy upload - reads d%.stage writes d%.in waits d%.s begin_us 0.0 time_us 5.0 line 0\n"
+        "op d%.c0 lane comp call k0 region 0 writes d%.b waits d%.u digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+        "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+        "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    static const char TOTAL[] =
+        "collective r0 group all members d0.m0 d1.m0 d2.m0 d3.m0 kind all-reduce bytes 40000 dtype f32 via nccl\n";
     const char *text = format("%snodes 2\nlink * network 1GB/s 5us\n", MACHINE);
     const Machine *m = machine_read("m", text, strlen(text));
     Simulation *both[2];
     for (int shared = 0; shared < 2; shared++) {
-        SimulationInput in = {.schedule = on_two_nodes(WORK, TOTAL, shared), .machine = m, .processor = PROCESSOR_CUDA, .disk_bytes = 1000};
+        SimulationInput in = {
+            .schedule = on_two_nodes(WORK, TOTAL, shared), .machine = m, .processor = PROCESSOR_CUDA, .disk_bytes = 1000};
         Fold f = fold_phase(in.schedule, &in.schedule->phases[0]);
         check(f.nodes == 2 - shared && f.each == 2, shared ? "nodes that do the same are one" : "others are not");
         both[shared] = simulate_step(&in);
@@ -221,16 +254,21 @@ static void nodes(void)
 /* 4 host devices on two nodes with two cores: 40 kB are sent and received twice, half of them by each node, at 2.5 GB/s of a core */
 static void messages(void)
 {
-    static const char WORK[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
-                              "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
-                              "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
-    static const char TOTAL[] = "collective r0 group all members d0.m0 d1.m0 d2.m0 d3.m0 kind all-reduce bytes 40000 dtype f32 via host\n";
+    static const char WORK[] =
+        "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 100.0 line 0\n"
+        "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n"
+        "op d%.c1 lane comp call k0 region 1 reads d%.b waits d%.m0 digest 00000000 begin_us 0.0 time_us 10.0 line 0\n";
+    static const char TOTAL[] =
+        "collective r0 group all members d0.m0 d1.m0 d2.m0 d3.m0 kind all-reduce bytes 40000 dtype f32 via host\n";
     const char *text = format("%snodes 2\nlink host network 1GB/s 5us\n", MACHINE);
-    SimulationInput in = {.schedule = on_two_nodes(WORK, TOTAL, false), .machine = machine_read("m", text, strlen(text)), .processor = PROCESSOR_HOST};
+    SimulationInput in = {.schedule = on_two_nodes(WORK, TOTAL, false),
+                          .machine = machine_read("m", text, strlen(text)),
+                          .processor = PROCESSOR_HOST};
     double busy_us = simulate_step(&in)->devices[0].lanes[LANE_COMP].busy_us;
     check(near(busy_us, 110 + 2 * 2 * 20000 / 2.5e9 * 1e6 / 2), "what messages take of the cores, calls are longer");
-    static const char NOTHING[] = "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 0.0 line 0\n"
-                                 "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n";
+    static const char NOTHING[] =
+        "op d%.c0 lane comp call k0 region 0 writes d%.b digest 00000000 begin_us 0.0 time_us 0.0 line 0\n"
+        "op d%.m0 lane comm reduce r0 reads d%.b writes d%.b waits d%.c0 begin_us 0.0 time_us 0.0 line 0\n";
     in.schedule = on_two_nodes(NOTHING, TOTAL, false);
     check(near(simulate_step(&in)->devices[0].lanes[LANE_COMP].busy_us, 0), "... but for those that take no time");
 }
@@ -280,11 +318,13 @@ static const char *wrong_phase(const PhaseSchedule *p, const Simulation *s, cons
         why = wrong_device(&p->devices[d], &s->devices[d], s->step_us);
     for (int c = 0; c < p->collective_count && !why; c++)
         for (int d = 1; d < s->device_count; d++)
-            if (fabs(s->devices[d].ops[p->collectives[c].ops[d]].begin_us - s->devices[0].ops[p->collectives[c].ops[0]].begin_us) > 0)
+            if (fabs(s->devices[d].ops[p->collectives[c].ops[d]].begin_us -
+                     s->devices[0].ops[p->collectives[c].ops[0]].begin_us) > 0)
                 why = format("the members of %s begin apart", p->collectives[c].name);
     for (int i = 0; i < 2 * m->link_count && !why; i++)
         if (s->peak[i] > 1 + 1e-9 || s->link_bytes[i] > (1 + 1e-6) * s->step_us * m->links[i / 2].rate[i % 2].value / 1e6)
-            why = format("more than link %d carries: %g of it, %g bytes in %g us", i / 2, s->peak[i], s->link_bytes[i], s->step_us);
+            why =
+                format("more than link %d carries: %g of it, %g bytes in %g us", i / 2, s->peak[i], s->link_bytes[i], s->step_us);
     return why;
 }
 
@@ -297,9 +337,14 @@ static void random_schedules(int programs)
         const char *why = NULL;
         for (int seed = 0; seed < programs && !why; seed++) {
             Random r = {(uint64_t)(1000 * i + seed)};
-            Schedule *schedule = random_plan(random_program(r.state, 25), 1 + random_below(&r, m->device_count > 4 ? 6 : 4))->schedule;
-            SimulationInput in = {.schedule = schedule, .machine = m, .processor = m->device_count ? PROCESSOR_CUDA : PROCESSOR_HOST,
-                                  .decode_us = random_below(&r, 3), .disk_bytes = random_below(&r, 1000), .compute = 1};
+            Schedule *schedule =
+                random_plan(random_program(r.state, 25), 1 + random_below(&r, m->device_count > 4 ? 6 : 4))->schedule;
+            SimulationInput in = {.schedule = schedule,
+                                  .machine = m,
+                                  .processor = m->device_count ? PROCESSOR_CUDA : PROCESSOR_HOST,
+                                  .decode_us = random_below(&r, 3),
+                                  .disk_bytes = random_below(&r, 1000),
+                                  .compute = 1};
             for (int p = 0; p < schedule->phase_count && !why; p++) {
                 for (int d = 0; d < schedule->devices; d++)
                     for (int k = 0; k < schedule->phases[p].devices[d].op_count; k++)

@@ -33,7 +33,7 @@ static void batchnorm(Graph *top, Node *x, int64_t group, Node **out)
     int axes[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7}, count = x->shape.rank - 1;
     double elements = (double)(shape_count(&x->shape) / x->shape.extent[count]);
     Node *n = sum_batch(g, graph_number(g, elements, F32), group);
-    n = graph_binary(g, OP_MAXIMUM, n, graph_weak(g, 1)); /* a group of missing samples only */
+    n = graph_binary(g, OP_MAXIMUM, n, graph_weak(g, 1));               /* a group of missing samples only */
     Node *inside = graph_binary(g, OP_SUB, x, graph_number(g, 0, F32)); /* a node of the body */
     Node *m = graph_binary(g, OP_DIV, sum_batch(g, graph_sum(g, inside, axes, count), group), n);
     Node *d = graph_binary(g, OP_SUB, x, m), *square = graph_binary(g, OP_POW, d, graph_weak(g, 2));

@@ -28,8 +28,8 @@ static Graph *begin(void)
 static Node *variable(Graph *g, Shape shape)
 {
     Model *m = g->model;
-    m->variables[m->variable_count] = (Variable){.name = format("v%d", m->variable_count), .dtype = F32, .shape = shape, .kind = STATE,
-                                                 .owner = -1, .order = {0, 1}};
+    m->variables[m->variable_count] = (Variable){
+        .name = format("v%d", m->variable_count), .dtype = F32, .shape = shape, .kind = STATE, .owner = -1, .order = {0, 1}};
     return graph_variable(g, m->variable_count++);
 }
 
@@ -58,7 +58,10 @@ int main(void)
     Text t = {0};
     trace_target.print_all(&program, &t);
     const char *text = text_of(&t);
-    const struct { const char *what; int is, wanted; } FACTS[] = {
+    const struct {
+        const char *what;
+        int is, wanted;
+    } FACTS[] = {
         {"two layers are four tasks", p->task_count, 4},
         {"equal ones share a kernel", program.kernel_count, 2},
         {"a contraction is one", count(text, "  contraction\n"), 1},

@@ -137,8 +137,17 @@ static const char *with_digests(const char *text)
     return t.data;
 }
 
-typedef struct Value { const Buffer *buffer; int64_t begin; uint64_t digest; } Value;
-typedef struct Values { Map of; Value **all; int count; const DeviceSchedule *device; } Values;
+typedef struct Value {
+    const Buffer *buffer;
+    int64_t begin;
+    uint64_t digest;
+} Value;
+typedef struct Values {
+    Map of;
+    Value **all;
+    int count;
+    const DeviceSchedule *device;
+} Values;
 
 static Value *value_of(Values *v, const ScheduledOp *op, const Access *a)
 {
@@ -214,86 +223,144 @@ static void say(const char *name, const char *expected, const char *got)
 
 typedef struct Case {
     const char *name;
-    struct { const char *find, *by; } change[16];
+    struct {
+        const char *find, *by;
+    } change[16];
     const char *message; /* NULL: as good */
 } Case;
-#define LOCAL_T1(offset, bytes)                                                                                            \
+#define LOCAL_T1(offset, bytes)                                                                                                  \
     "d0.t1 kind temporary offset 640 bytes 24 slots 1", "d0.t1 kind local offset " #offset " bytes " #bytes " slots 1"
 /* k4 updates a device's own part of w.fc: r0 scatters, r2 gathers */
-#define PART_CALL(d, own, bytes) \
-    "d" #d ".c4 lane comp call k4 region 6 own " own " of 4 reads d" #d ".bucket0[" bytes " of 16] d" #d ".bucket1[" bytes " of 16] d" #d ".w.fc[" bytes \
-    " of 16] d" #d ".step writes d" #d ".w.fc[" bytes " of 16] waits d" #d ".m1 begin_us 0 time_us 1 line 7\n"
-#define PART_GATHER(d, bytes) "op d" #d ".m2 lane comm all_gather r2 reads d" #d ".w.fc[" bytes "] writes d" #d ".w.fc waits d" #d ".c4 begin_us 0 time_us 1 line 7\n"
-#define WHOLE_CALL(d) \
-    "d" #d ".c4 lane comp call k4 region 6 reads d" #d ".bucket0[0:16] d" #d ".bucket1 d" #d ".w.fc d" #d ".step writes d" #d ".w.fc waits d" #d \
+#define PART_CALL(d, own, bytes)                                                                                                 \
+    "d" #d ".c4 lane comp call k4 region 6 own " own " of 4 reads d" #d ".bucket0[" bytes " of 16] d" #d ".bucket1[" bytes       \
+    " of 16] d" #d ".w.fc[" bytes " of 16] d" #d ".step writes d" #d ".w.fc[" bytes " of 16] waits d" #d                         \
     ".m1 begin_us 0 time_us 1 line 7\n"
-#define SCATTER(d, bytes) "d" #d ".m0 lane comm reduce r0 reads d" #d ".bucket1 writes d" #d ".bucket1", \
-    "d" #d ".m0 lane comm reduce_scatter r0 reads d" #d ".bucket1 writes d" #d ".bucket1[" bytes "]"
+#define PART_GATHER(d, bytes)                                                                                                    \
+    "op d" #d ".m2 lane comm all_gather r2 reads d" #d ".w.fc[" bytes "] writes d" #d ".w.fc waits d" #d                         \
+    ".c4 begin_us 0 time_us 1 line 7\n"
+#define WHOLE_CALL(d)                                                                                                            \
+    "d" #d ".c4 lane comp call k4 region 6 reads d" #d ".bucket0[0:16] d" #d ".bucket1 d" #d ".w.fc d" #d ".step writes d" #d    \
+    ".w.fc waits d" #d ".m1 begin_us 0 time_us 1 line 7\n"
+#define SCATTER(d, bytes)                                                                                                        \
+    "d" #d ".m0 lane comm reduce r0 reads d" #d ".bucket1 writes d" #d ".bucket1",                                               \
+        "d" #d ".m0 lane comm reduce_scatter r0 reads d" #d ".bucket1 writes d" #d ".bucket1[" bytes "]"
+/* clang-format off */
 #define PARTS                                                                                                              \
     {SCATTER(0, "0:12")}, {SCATTER(1, "12:16")}, {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"}, \
     {"kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 2", "kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 2 own of 4"}
-#define GATHERED "phase eval.full", "collective r2 group all members d0.m2 d1.m2 kind all-gather parts 0 3 4 bytes 16 dtype f32 via host\nphase eval.full"
-#define AFTER_GATHER {"writes d0.t0 waits d0.u0", "writes d0.t0 waits d0.u0 d0.m2@-1"}, {"writes d1.t0 waits d1.u0", "writes d1.t0 waits d1.u0 d1.m2@-1"}
-#define PARTS_IN_PLACE                                                                                                     \
-    {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")}, \
-    {GATHERED}, AFTER_GATHER, {"kernel k9 in f32 each 8", "kernel k10 in f32 16 out f32 16 own of 4\nkernel k9 in f32 each 8"}
+/* clang-format on */
+#define GATHERED                                                                                                                 \
+    "phase eval.full",                                                                                                           \
+        "collective r2 group all members d0.m2 d1.m2 kind all-gather parts 0 3 4 bytes 16 dtype f32 via host\nphase eval.full"
+#define AFTER_GATHER                                                                                                             \
+    {"writes d0.t0 waits d0.u0", "writes d0.t0 waits d0.u0 d0.m2@-1"},                                                           \
+    {                                                                                                                            \
+        "writes d1.t0 waits d1.u0", "writes d1.t0 waits d1.u0 d1.m2@-1"                                                          \
+    }
+#define PARTS_IN_PLACE                                                                                                           \
+    {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")},                                                        \
+        {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")}, {GATHERED}, AFTER_GATHER,                        \
+    {                                                                                                                            \
+        "kernel k9 in f32 each 8", "kernel k10 in f32 16 out f32 16 own of 4\nkernel k9 in f32 each 8"                           \
+    }
 /* k10 reads a part of bucket1, which r0 scatters */
-#define READ_PART(d, own, bytes) \
-    {"buffer d" #d ".work kind", "buffer d" #d ".t9 kind bucket offset 896 bytes 16 slots 1 type f32\nbuffer d" #d ".work kind"}, \
-    {"op d" #d ".c4 lane", "op d" #d ".c8 lane comp call k10 region 5 own " own " of 4 reads d" #d ".bucket1[" bytes " of 16] d" #d ".step writes d" #d ".t9[" bytes \
-     " of 16] waits d" #d ".m0 begin_us 0 time_us 1 line 7\nop d" #d ".c4 lane"}
+#define READ_PART(d, own, bytes)                                                                                                 \
+    {"buffer d" #d ".work kind",                                                                                                 \
+     "buffer d" #d ".t9 kind bucket offset 896 bytes 16 slots 1 type f32\nbuffer d" #d ".work kind"},                            \
+    {                                                                                                                            \
+        "op d" #d ".c4 lane",                                                                                                    \
+            "op d" #d ".c8 lane comp call k10 region 5 own " own " of 4 reads d" #d ".bucket1[" bytes " of 16] d" #d             \
+            ".step writes d" #d ".t9[" bytes " of 16] waits d" #d ".m0 begin_us 0 time_us 1 line 7\nop d" #d ".c4 lane"          \
+    }
 static const Case CASES[] = {
     {"parts",
-     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
-      {GATHERED}, AFTER_GATHER},
+     {PARTS,
+      {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")},
+      {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED},
+      AFTER_GATHER},
      NULL},
     {"parts_not_gathered",
      {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16")}},
      "phase train.full: calls write 12 of the 16 bytes of d0.w.fc, which this phase updates"},
-    {"parts_read",
-     {PARTS, PARTS_IN_PLACE, READ_PART(0, "0..3", "0:12"), READ_PART(1, "3..4", "12:16")},
-     NULL},
+    {"parts_read", {PARTS, PARTS_IN_PLACE, READ_PART(0, "0..3", "0:12"), READ_PART(1, "3..4", "12:16")}, NULL},
     {"parts_read_otherwise", /* the sum of element 2 is on device 0 */
      {PARTS, PARTS_IN_PLACE, READ_PART(0, "0..2", "0:8"), READ_PART(1, "2..4", "8:16")},
      "phase train.full: d0.c8 reads another part of bucket1, of which the device has elements [0, 3)"},
     {"parts_gathered_late",
-     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+     {PARTS,
+      {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")},
+      {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
       {GATHERED}},
      "phase train.full: d0.c0 reads w.fc [0, 16) while d0.m2@-1 may still write w.fc: no wait orders them (d0.c0 should wait for d0.m2@-1)"},
     {"parts_overlap",
-     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "2..4", "8:16") PART_GATHER(1, "12:16")},
-      {GATHERED}, AFTER_GATHER},
+     {PARTS,
+      {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")},
+      {WHOLE_CALL(1), PART_CALL(1, "2..4", "8:16") PART_GATHER(1, "12:16")},
+      {GATHERED},
+      AFTER_GATHER},
      "phase train.full: d1.c4 computes elements [2, 4) of 4, which are not what the devices before it leave"},
     {"parts_otherwise",
-     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..2", "0:8") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "2..4", "8:16") PART_GATHER(1, "12:16")},
-      {GATHERED}, AFTER_GATHER},
+     {PARTS,
+      {WHOLE_CALL(0), PART_CALL(0, "0..2", "0:8") PART_GATHER(0, "0:12")},
+      {WHOLE_CALL(1), PART_CALL(1, "2..4", "8:16") PART_GATHER(1, "12:16")},
+      {GATHERED},
+      AFTER_GATHER},
      "phase train.full: calls write 12 of the 16 bytes of d0.w.fc, which this phase updates"},
     {"parts_place",
-     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "8:12") PART_GATHER(1, "12:16")},
-      {GATHERED}, AFTER_GATHER},
+     {PARTS,
+      {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")},
+      {WHOLE_CALL(1), PART_CALL(1, "3..4", "8:12") PART_GATHER(1, "12:16")},
+      {GATHERED},
+      AFTER_GATHER},
      "phase train.full: d1.c4 reads bucket0 [8, 12), but d0.c4 [0, 12): all devices run one program"},
     {"parts_whole",
-     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
-      {GATHERED}, AFTER_GATHER, {"d0.bucket1[0:12 of 16] d0", "d0.bucket1 d0"}, {"d1.bucket1[12:16 of 16] d1", "d1.bucket1 d1"}},
+     {PARTS,
+      {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")},
+      {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED},
+      AFTER_GATHER,
+      {"d0.bucket1[0:12 of 16] d0", "d0.bucket1 d0"},
+      {"d1.bucket1[12:16 of 16] d1", "d1.bucket1 d1"}},
      "phase train.full: d0.c4 reads [0, 16) of bucket1, and not the device's own part of it as operand 1, where k4 has f32, 16 bytes"},
     {"parts_elements",
-     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
-      {GATHERED}, AFTER_GATHER, {"over 2 own of 4", "over 2 own of 8"}},
+     {PARTS,
+      {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")},
+      {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED},
+      AFTER_GATHER,
+      {"over 2 own of 4", "over 2 own of 8"}},
      "phase train.full: d0.c4 computes a part of 4 elements, but k4 of 8"},
     {"parts_beyond",
-     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..5", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
-      {GATHERED}, AFTER_GATHER},
+     {PARTS,
+      {WHOLE_CALL(0), PART_CALL(0, "0..5", "0:12") PART_GATHER(0, "0:12")},
+      {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED},
+      AFTER_GATHER},
      "phase train.full: d0.c4 computes elements [0, 5) of 4"},
     {"parts_of_another",
-     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
-      {GATHERED}, AFTER_GATHER, {"d1.bucket1[12:16 of 16]", "d1.bucket1[12:16]"}},
+     {PARTS,
+      {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")},
+      {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED},
+      AFTER_GATHER,
+      {"d1.bucket1[12:16 of 16]", "d1.bucket1[12:16]"}},
      "phase train.full: d1.c4 reads a part of bucket1, but d0.c4 another one: all devices run one program"},
     {"parts_bytes",
-     {PARTS, {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")}, {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
-      {GATHERED}, AFTER_GATHER, {"d0.bucket1[0:12 of 16]", "d0.bucket1[0:12 of 15]"}},
+     {PARTS,
+      {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")},
+      {WHOLE_CALL(1), PART_CALL(1, "3..4", "12:16") PART_GATHER(1, "12:16")},
+      {GATHERED},
+      AFTER_GATHER,
+      {"d0.bucket1[0:12 of 16]", "d0.bucket1[0:12 of 15]"}},
      "phase train.full: d0.c4 touches a part of 15 bytes of bucket1, but computes 4 elements"},
-    {"own_room_of_a_phase", {{"buffer d0.w.fc kind variable offset 256 bytes 16 slots 1", "buffer d0.w.fc kind variable offset 256 bytes 16 slots 1 own of 4"}}, "phase eval.full: d0.w.fc is the own part of 0 elements, but in phase train.full of 4"},
-    {"own_room", {{"*d0.w.fc kind variable offset 256 bytes 16 slots 1", "d0.w.fc kind variable offset 256 bytes 16 slots 1 own of 130"}}, "phase train.full: d0.w.fc, a variable, has 16 bytes, which are not the device's own part of 130 elements"},
+    {"own_room_of_a_phase",
+     {{"buffer d0.w.fc kind variable offset 256 bytes 16 slots 1",
+       "buffer d0.w.fc kind variable offset 256 bytes 16 slots 1 own of 4"}},
+     "phase eval.full: d0.w.fc is the own part of 0 elements, but in phase train.full of 4"},
+    {"own_room",
+     {{"*d0.w.fc kind variable offset 256 bytes 16 slots 1", "d0.w.fc kind variable offset 256 bytes 16 slots 1 own of 130"}},
+     "phase train.full: d0.w.fc, a variable, has 16 bytes, which are not the device's own part of 130 elements"},
     {"arena",
      {{"d0.w.fc kind variable offset 256", "d0.w.fc kind variable offset 12800"}},
      "phase train.full: d0.w.fc, 1 x 16 bytes at 12800, is outside its arena of 1472 bytes"},
@@ -316,21 +383,25 @@ static const Case CASES[] = {
      {{"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 256"}},
      "phase train.full: d0.t1 is at [256, 280), over d0.w.fc at [256, 272), which keeps its place in all phases"},
     {"output_lacking", /* all lanes wait between the two phases, so that the output has been fetched */
-     {{"phase eval.full", "phase predict.full"}, {"buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0 type f32\n", ""},
+     {{"phase eval.full", "phase predict.full"},
+      {"buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0 type f32\n", ""},
       {"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 448"}},
      NULL},
     {"output_lacking_between_phases_that_do_not_drain", /* the engine drains by what phases are, not by what they have */
-     {{"buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0 type f32\n", ""}, {"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 448"}},
+     {{"buffer d0.out.p kind output offset 448 bytes 12 slots 2 each 4 index 0 type f32\n", ""},
+      {"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 448"}},
      "phase train.full, 0 steps after phase eval.full: d0.c2 writes t1 [0, 12) while d0.h1 may still read out.p: no wait orders them (d0.c2 should wait for lane host of 0 steps before)"},
     {"temporary_over_output",
      {{"d0.t1 kind temporary offset 640", "d0.t1 kind temporary offset 448"}},
      "phase train.full: d0.t1 is at [448, 472), over d0.out.p at [448, 524), which keeps its place in all phases"},
     {"temporary_over_a_report_that_is_lacking",
-     {{"d0.t0 kind temporary offset 576 bytes 24 slots 1 each 8 type f32\nop", "d0.t0 kind temporary offset 320 bytes 24 slots 1 each 8 type f32\nop"}},
+     {{"d0.t0 kind temporary offset 576 bytes 24 slots 1 each 8 type f32\nop",
+       "d0.t0 kind temporary offset 320 bytes 24 slots 1 each 8 type f32\nop"}},
      "phase eval.full: d0.t0 is at [320, 344), over d0.report at [320, 392), which keeps its place in all phases"},
     {"temporary_over_a_variable_that_is_lacking",
      {{"buffer d0.t1", "buffer d0.w.new kind variable offset 1216 bytes 16 slots 1 index 1 type f32\nbuffer d0.t1"},
-      {"d0.t0 kind temporary offset 576 bytes 24 slots 1 each 8 type f32\nop", "d0.t0 kind temporary offset 1216 bytes 24 slots 1 each 8 type f32\nop"}},
+      {"d0.t0 kind temporary offset 576 bytes 24 slots 1 each 8 type f32\nop",
+       "d0.t0 kind temporary offset 1216 bytes 24 slots 1 each 8 type f32\nop"}},
      "phase eval.full: d0.t0 is at [1216, 1240), over d0.w.new at [1216, 1232), which keeps its place in all phases"},
     {"outside_buffer",
      {{"reads d0.t1 d0.step", "reads d0.t1[0:25] d0.step"}},
@@ -378,7 +449,8 @@ static const Case CASES[] = {
      {{"writes d0.stage.x waits", "writes d0.stage.x[0:8] waits"}},
      "phase train.full: d0.h0 fills [0, 8) of stage.x, which has 12 bytes: samples are missing"},
     {"input_twice",
-     {{"op d0.c0 lane comp", "op d0.u1 lane copy upload - reads d0.stage.x writes d0.in.x begin_us 0 time_us 1 line 0\nop d0.c0 lane comp"}},
+     {{"op d0.c0 lane comp",
+       "op d0.u1 lane copy upload - reads d0.stage.x writes d0.in.x begin_us 0 time_us 1 line 0\nop d0.c0 lane comp"}},
      "phase train.full: d0.u1 fills in.x, which d0.u0 has filled in this step"},
     {"input_never",
      {{"d0.in.x d0.step waits d0.h0", "d0.in.x waits d0.h0"}},
@@ -394,7 +466,8 @@ static const Case CASES[] = {
      {{"*samples 3..5 capacity 2", "samples 2..5 capacity 3"}},
      "phase train.full: device 1 begins with sample 2 of the micro-batch, the devices before it end at 3: samples are used twice"},
     {"samples_change",
-     {{"phase eval.full\ndevice 0 name \"host\" arena 1472 work 128 staging 128 samples 0..3 capacity 3", "phase eval.full\ndevice 0 name \"host\" arena 1472 work 128 staging 128 samples 0..2 capacity 2"}},
+     {{"phase eval.full\ndevice 0 name \"host\" arena 1472 work 128 staging 128 samples 0..3 capacity 3",
+       "phase eval.full\ndevice 0 name \"host\" arena 1472 work 128 staging 128 samples 0..2 capacity 2"}},
      "phase eval.full: device 0 has samples 0..2, in phase train.full 0..3"},
     {"capacity",
      {{"*samples 3..5 capacity 2", "samples 3..5 capacity 3"}},
@@ -409,25 +482,33 @@ static const Case CASES[] = {
      {{"batch 5", "batch 4"}},
      "phase train.full: the devices have 5 samples, a micro-batch has 4: samples are used twice"},
     {"bits_whole",
-     {{"op d0.m0 lane comm reduce r0", "op d0.m0 lane comm reduce_bits r0"}, {"op d1.m0 lane comm reduce r0", "op d1.m0 lane comm reduce_bits r0"},
+     {{"op d0.m0 lane comm reduce r0", "op d0.m0 lane comm reduce_bits r0"},
+      {"op d1.m0 lane comm reduce r0", "op d1.m0 lane comm reduce_bits r0"},
       {"d1.m0 kind all-reduce", "d1.m0 kind one-bit-reduce"}},
      NULL},
     {"bits_in_pieces",
-     {{"op d0.m1 lane comm reduce r1", "op d0.m1 lane comm reduce_bits r1"}, {"op d1.m1 lane comm reduce r1", "op d1.m1 lane comm reduce_bits r1"},
+     {{"op d0.m1 lane comm reduce r1", "op d0.m1 lane comm reduce_bits r1"},
+      {"op d1.m1 lane comm reduce r1", "op d1.m1 lane comm reduce_bits r1"},
       {"d1.m1 kind all-reduce", "d1.m1 kind one-bit-reduce"}},
      "phase train.full: d0.c3 writes bytes [0, 16) of bucket0, which one-bit-reduce r1 sends as bits: whole segments of 4096 bytes from 0 on are expected"},
     {"bits_of_whole_numbers",
-     {{"*op d0.m0 lane comm reduce r0", "op d0.m0 lane comm reduce_bits r0"}, {"*op d1.m0 lane comm reduce r0", "op d1.m0 lane comm reduce_bits r0"},
-      {"d1.m0 kind all-reduce bytes 16 dtype f32", "d1.m0 kind one-bit-reduce bytes 16 dtype i32"}, {"*d0.bucket1 kind bucket offset 832 bytes 16 slots 1 type f32", "d0.bucket1 kind bucket offset 832 bytes 16 slots 1 type i32"},
-      {"*d1.bucket1 kind bucket offset 832 bytes 16 slots 1 type f32", "d1.bucket1 kind bucket offset 832 bytes 16 slots 1 type i32"}},
+     {{"*op d0.m0 lane comm reduce r0", "op d0.m0 lane comm reduce_bits r0"},
+      {"*op d1.m0 lane comm reduce r0", "op d1.m0 lane comm reduce_bits r0"},
+      {"d1.m0 kind all-reduce bytes 16 dtype f32", "d1.m0 kind one-bit-reduce bytes 16 dtype i32"},
+      {"*d0.bucket1 kind bucket offset 832 bytes 16 slots 1 type f32",
+       "d0.bucket1 kind bucket offset 832 bytes 16 slots 1 type i32"},
+      {"*d1.bucket1 kind bucket offset 832 bytes 16 slots 1 type f32",
+       "d1.bucket1 kind bucket offset 832 bytes 16 slots 1 type i32"}},
      "phase train.full: one-bit-reduce r0 is of i32; f32 and f64 can be sent as bits"},
     {"moments_of_floats",
-     {{"op d0.m0 lane comm reduce r0", "op d0.m0 lane comm reduce_moments r0"}, {"op d1.m0 lane comm reduce r0", "op d1.m0 lane comm reduce_moments r0"},
+     {{"op d0.m0 lane comm reduce r0", "op d0.m0 lane comm reduce_moments r0"},
+      {"op d1.m0 lane comm reduce r0", "op d1.m0 lane comm reduce_moments r0"},
       {"d1.m0 kind all-reduce", "d1.m0 kind moments-reduce"}},
      "phase train.full: moments-reduce r0 is of 4 f32; moments are three f64 each"},
     {"collective_order",
      {{"op d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1 waits d1.c1 begin_us 0 time_us 1 line 7\n", ""},
-      {"op d1.c4 lane", "op d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1 waits d1.c1 begin_us 0 time_us 1 line 7\nop d1.c4 lane"}},
+      {"op d1.c4 lane",
+       "op d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1 waits d1.c1 begin_us 0 time_us 1 line 7\nop d1.c4 lane"}},
      "phase train.full: collective number 1 is r1 on device 1 (d1.m1), but r0 on device 0: the devices would wait for each other"},
     {"collective_skipped",
      {{"op d1.m1 lane comm reduce r1 reads d1.bucket0 writes d1.bucket0 waits d1.c3 begin_us 0 time_us 1 line 7\n", ""},
@@ -441,82 +522,117 @@ static const Case CASES[] = {
      {{"all-reduce bytes 16 dtype f32", "all-reduce bytes 8 dtype f32"}},
      "phase train.full: d0.m0 reads 16 bytes of bucket1, but in all-reduce r0 it has 2 f32 to send"},
     {"reduce_scatter",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
       {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"}},
      "phase train.full: d0.c4 reads all of bucket1, of which the device has elements [0, 3)"},
     {"reduce_scatter_empty",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[0:16]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[0:16]"},
       {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 0 4 bytes 16"}},
      "phase train.full: d0.c4 reads all of bucket1, of which the device has elements [0, 0)"},
     {"reduce_scatter_own",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[8:16]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[8:16]"},
       {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"}},
      "phase train.full: d1.m0 writes [8, 16) of bucket1, but in reduce-scatter r0 it receives elements [3, 4) of what begins at 0"},
     {"reduce_scatter_parts",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
       {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 5 bytes 16"}},
      "phase train.full: the parts of reduce-scatter r0 are not those of 4 elements: part 2 begins at 5"},
     {"reduce_scatter_descends",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
       {"kind all-reduce bytes 16", "kind reduce-scatter parts 2 1 4 bytes 16"}},
      "phase train.full: the parts of reduce-scatter r0 are not those of 4 elements: part 0 begins at 2"},
     {"reduce_scatter_twice",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
       {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"},
-      {"*d0.m1 lane comm reduce r1 reads d0.bucket0 writes d0.bucket0", "d0.m1 lane comm reduce r1 reads d0.bucket1 writes d0.bucket1"},
-      {"*d1.m1 lane comm reduce r1 reads d1.bucket0 writes d1.bucket0", "d1.m1 lane comm reduce r1 reads d1.bucket1 writes d1.bucket1"},
+      {"*d0.m1 lane comm reduce r1 reads d0.bucket0 writes d0.bucket0",
+       "d0.m1 lane comm reduce r1 reads d0.bucket1 writes d0.bucket1"},
+      {"*d1.m1 lane comm reduce r1 reads d1.bucket0 writes d1.bucket0",
+       "d1.m1 lane comm reduce r1 reads d1.bucket1 writes d1.bucket1"},
       {"all-reduce bytes 80", "all-reduce bytes 16"}},
      "phase train.full: d0.m1 writes bucket1 [0, 12), which d0.m0 has written in this step"},
     {"all_gather",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm all_gather r0 reads d0.bucket1[0:4] writes d0.bucket1"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm all_gather r0 reads d1.bucket1[4:16] writes d1.bucket1"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm all_gather r0 reads d0.bucket1[0:4] writes d0.bucket1"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm all_gather r0 reads d1.bucket1[4:16] writes d1.bucket1"},
       {"kind all-reduce bytes 16", "kind all-gather parts 0 1 4 bytes 16"}},
      "phase train.full: d0.m0 takes part in all-gather r0 of bucket1, which is not in these parts"},
     {"all_gather_own",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm all_gather r0 reads d0.bucket1[0:8] writes d0.bucket1"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm all_gather r0 reads d1.bucket1[4:16] writes d1.bucket1"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm all_gather r0 reads d0.bucket1[0:8] writes d0.bucket1"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm all_gather r0 reads d1.bucket1[4:16] writes d1.bucket1"},
       {"kind all-reduce bytes 16", "kind all-gather parts 0 1 4 bytes 16"}},
      "phase train.full: d0.m0 reads 8 bytes of bucket1, but in all-gather r0 it has 1 f32 to send"},
     {"broadcast",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
       {"kind all-reduce bytes 16", "kind broadcast from 1 bytes 16"}},
      NULL},
     {"broadcast_root",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
       {"kind all-reduce bytes 16", "kind broadcast from 2 bytes 16"}},
      "phase train.full: broadcast r0 is from device 2 to 0 of 2"},
     {"broadcast_other",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm broadcast_from r0 reads d0.bucket1[0:0] writes d0.bucket1"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm broadcast_from r0 reads d1.bucket1 writes d1.bucket1[0:0]"},
       {"kind all-reduce bytes 16", "kind broadcast from 0 bytes 16"}},
      "phase train.full: d0.m0 reads 0 bytes of bucket1, but in broadcast r0 it has 4 f32 to send"},
     {"send",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm send r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm send r0 reads d1.bucket1[0:0] writes d1.bucket1"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm send r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm send r0 reads d1.bucket1[0:0] writes d1.bucket1"},
       {"kind all-reduce bytes 16", "kind send from 0 to 1 bytes 16"}},
      NULL},
     {"send_to_itself",
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm send r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
-      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm send r0 reads d1.bucket1[0:0] writes d1.bucket1"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm send r0 reads d0.bucket1 writes d0.bucket1[0:0]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm send r0 reads d1.bucket1[0:0] writes d1.bucket1"},
       {"kind all-reduce bytes 16", "kind send from 1 to 1 bytes 16"}},
      "phase train.full: send r0 is from device 1 to 1 of 2"},
     {"split_otherwise", /* bucket1, scattered by r0, goes through c8 to t9, which r2 gathers */
-     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1", "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"}, {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1", "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"}, {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"},
+     {{"d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1",
+       "d0.m0 lane comm reduce_scatter r0 reads d0.bucket1 writes d0.bucket1[0:12]"},
+      {"d1.m0 lane comm reduce r0 reads d1.bucket1 writes d1.bucket1",
+       "d1.m0 lane comm reduce_scatter r0 reads d1.bucket1 writes d1.bucket1[12:16]"},
+      {"kind all-reduce bytes 16", "kind reduce-scatter parts 0 3 4 bytes 16"},
       {"buffer d0.work kind", "buffer d0.t9 kind bucket offset 896 bytes 16 slots 1 type f32\nbuffer d0.work kind"},
       {"buffer d1.work kind", "buffer d1.t9 kind bucket offset 896 bytes 16 slots 1 type f32\nbuffer d1.work kind"},
-      {"op d0.c4 lane", "op d0.c8 lane comp call k8 region 5 reads d0.bucket1 d0.step writes d0.t9 waits d0.m0 begin_us 0 time_us 1 line 0\n"
-                        "op d0.m2 lane comm all_gather r2 reads d0.t9[0:8] writes d0.t9 waits d0.c8 begin_us 0 time_us 1 line 0\nop d0.c4 lane"},
-      {"op d1.c4 lane", "op d1.c8 lane comp call k8 region 5 reads d1.bucket1 d1.step writes d1.t9 waits d1.m0 begin_us 0 time_us 1 line 0\n"
-                        "op d1.m2 lane comm all_gather r2 reads d1.t9[8:16] writes d1.t9 waits d1.c8 begin_us 0 time_us 1 line 0\nop d1.c4 lane"},
-      {"phase eval.full", "collective r2 group all members d0.m2 d1.m2 kind all-gather parts 0 2 4 bytes 16 dtype f32 via host\nphase eval.full"}},
+      {"op d0.c4 lane",
+       "op d0.c8 lane comp call k8 region 5 reads d0.bucket1 d0.step writes d0.t9 waits d0.m0 begin_us 0 time_us 1 line 0\n"
+       "op d0.m2 lane comm all_gather r2 reads d0.t9[0:8] writes d0.t9 waits d0.c8 begin_us 0 time_us 1 line 0\nop d0.c4 lane"},
+      {"op d1.c4 lane",
+       "op d1.c8 lane comp call k8 region 5 reads d1.bucket1 d1.step writes d1.t9 waits d1.m0 begin_us 0 time_us 1 line 0\n"
+       "op d1.m2 lane comm all_gather r2 reads d1.t9[8:16] writes d1.t9 waits d1.c8 begin_us 0 time_us 1 line 0\nop d1.c4 lane"},
+      {"phase eval.full",
+       "collective r2 group all members d0.m2 d1.m2 kind all-gather parts 0 2 4 bytes 16 dtype f32 via host\nphase eval.full"}},
      "phase train.full: all-gather r2 takes t9 together in other parts than those of reduce-scatter r0, which it comes from"},
     {"collective_place",
      {{"reduce r1 reads d0.bucket0 writes d0.bucket0", "reduce r1 reads d0.bucket0[0:40] writes d0.bucket0[0:40]"},
@@ -524,21 +640,31 @@ static const Case CASES[] = {
       {"all-reduce bytes 80", "all-reduce bytes 40"}},
      "phase train.full: r1 begins at byte 40 of bucket0 on device 1, at 0 on device 0"},
     {"collective_buffer", {{"*d1.bucket1", "d1.other"}}, "phase train.full: d1.m0 reduces other, its partner d0.m0 bucket1"},
-    {"collective_offset", {{"d1.bucket1 kind bucket offset 832", "d1.bucket1 kind bucket offset 896"}},
+    {"collective_offset",
+     {{"d1.bucket1 kind bucket offset 832", "d1.bucket1 kind bucket offset 896"}},
      "phase train.full: d1.bucket1 is at 896 of the arena, its partner d0.bucket1 at 832: what is transferred is at one offset on all devices"},
-    {"lanes_of_members", {{"d1.m0 lane comm", "d1.m0 lane sync"}}, "phase train.full: d1.m0 is in lane sync, its partner d0.m0 in lane comm"},
+    {"lanes_of_members",
+     {{"d1.m0 lane comm", "d1.m0 lane sync"}},
+     "phase train.full: d1.m0 is in lane sync, its partner d0.m0 in lane comm"},
     {"lane_of_nccl",
-     {{"d0.m0 lane comm", "d0.m0 lane sync"}, {"d1.m0 lane comm", "d1.m0 lane sync"}, {"bytes 16 dtype f32 via host", "bytes 16 dtype f32 via nccl"}},
+     {{"d0.m0 lane comm", "d0.m0 lane sync"},
+      {"d1.m0 lane comm", "d1.m0 lane sync"},
+      {"bytes 16 dtype f32 via host", "bytes 16 dtype f32 via nccl"}},
      "phase train.full: d0.m0 is by NCCL in lane sync: two of its kernels at the same time may wait for each other, so all of them are in lane comm"},
     {"lane_of_one_shot",
-     {{"d0.m0 lane comm", "d0.m0 lane sync"}, {"d1.m0 lane comm", "d1.m0 lane sync"}, {"bytes 16 dtype f32 via host", "bytes 16 dtype f32 via one-shot"}},
+     {{"d0.m0 lane comm", "d0.m0 lane sync"},
+      {"d1.m0 lane comm", "d1.m0 lane sync"},
+      {"bytes 16 dtype f32 via host", "bytes 16 dtype f32 via one-shot"}},
      "phase train.full: d0.m0 is by one-shot in lane sync: two of its kernels at the same time may wait for each other, so all of them are in lane comm"},
     {"lane_race",
      {{"d0.m0 lane comm", "d0.m0 lane sync"}, {"d1.m0 lane comm", "d1.m0 lane sync"}},
      "phase train.full: d0.c4 reads bucket1 [0, 16) while d0.m0 may still write bucket1: no wait orders them (d0.c4 should wait for d0.m0)"},
     {"cycle_of_lanes", /* on no device alone: r0 comes after r1 on device 0, before it on device 1. All else is right */
-     {{"d0.m0 lane comm", "d0.m0 lane sync"}, {"d1.m0 lane comm", "d1.m0 lane sync"}, {"writes d0.bucket1 waits d0.c1", "writes d0.bucket1 waits d0.c1 d0.m1"},
-      {"writes d1.bucket0 waits d1.c3", "writes d1.bucket0 waits d1.c3 d1.m0"}, {"writes d0.w.fc waits d0.m1", "writes d0.w.fc waits d0.m1 d0.m0"},
+     {{"d0.m0 lane comm", "d0.m0 lane sync"},
+      {"d1.m0 lane comm", "d1.m0 lane sync"},
+      {"writes d0.bucket1 waits d0.c1", "writes d0.bucket1 waits d0.c1 d0.m1"},
+      {"writes d1.bucket0 waits d1.c3", "writes d1.bucket0 waits d1.c3 d1.m0"},
+      {"writes d0.w.fc waits d0.m1", "writes d0.w.fc waits d0.m1 d0.m0"},
       {"writes d1.w.fc waits d1.m1", "writes d1.w.fc waits d1.m1 d1.m0"}},
      "phase train.full: a cycle: d0.m1 comes after d0.m0 on all devices; d0.m0 waits for d0.m1"},
     {"cycle",
@@ -587,29 +713,37 @@ static const Case CASES[] = {
      {{"d0.bucket0[0:16] d0.bucket1 d0.w.fc", "d0.bucket0[0:20] d0.bucket1 d0.w.fc"}},
      "phase train.full: d0.c4 reads bucket0 [16, 20), which nothing has written in this step"},
     {"before_sum",
-     {{"op d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c1", "op d0.c8 lane comp call k8 region 3 reads d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c8"}},
+     {{"op d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c1",
+       "op d0.c8 lane comp call k8 region 3 reads d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane comm reduce r0 reads d0.bucket1 writes d0.bucket1 waits d0.c8"}},
      "phase train.full: d0.c8 reads bucket1 [0, 16) before d0.m0 has summed it over the devices"},
     {"written_twice",
      {{"writes d0.t1 d0.report waits", "writes d0.t1 d0.work d0.report waits"},
       {"buffer d0.work kind workspace offset 1344", "buffer d0.work kind temporary offset 960"}},
      "phase train.full: d0.c2 writes work [0, 100), which d0.c1 has written in this step"},
     {"added_in_place",
-     {{"op d0.c1 lane", "op d0.c8 lane comp call k9 region 1 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.c1 lane"},
-      {"op d0.m0 lane", "op d0.c9 lane comp call k9 region 3 reads d0.bucket1 d0.step writes d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane"},
+     {{"op d0.c1 lane",
+       "op d0.c8 lane comp call k9 region 1 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.c1 lane"},
+      {"op d0.m0 lane",
+       "op d0.c9 lane comp call k9 region 3 reads d0.bucket1 d0.step writes d0.bucket1 begin_us 0 time_us 1 line 0\nop d0.m0 lane"},
       {"writes d0.bucket1 waits d0.c1", "writes d0.bucket1 waits d0.c9"},
-      {"op d1.c1 lane", "op d1.c8 lane comp call k9 region 1 reads d1.t0 d1.step writes d1.t0 begin_us 0 time_us 1 line 0\nop d1.c1 lane"},
-      {"op d1.m0 lane", "op d1.c9 lane comp call k9 region 3 reads d1.bucket1 d1.step writes d1.bucket1 begin_us 0 time_us 1 line 0\nop d1.m0 lane"},
+      {"op d1.c1 lane",
+       "op d1.c8 lane comp call k9 region 1 reads d1.t0 d1.step writes d1.t0 begin_us 0 time_us 1 line 0\nop d1.c1 lane"},
+      {"op d1.m0 lane",
+       "op d1.c9 lane comp call k9 region 3 reads d1.bucket1 d1.step writes d1.bucket1 begin_us 0 time_us 1 line 0\nop d1.m0 lane"},
       {"writes d1.bucket1 waits d1.c1", "writes d1.bucket1 waits d1.c9"}},
      NULL},
     {"added_too_late",
-     {{"op d0.m0 lane", "op d0.c8 lane comp call k8 region 3 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.m0 lane"}},
+     {{"op d0.m0 lane",
+       "op d0.c8 lane comp call k8 region 3 reads d0.t0 d0.step writes d0.t0 begin_us 0 time_us 1 line 0\nop d0.m0 lane"}},
      "phase train.full: d0.c1 reads t0 [0, 24) before d0.c8 has added to it"},
     {"added_too_early",
-     {{"op d0.c0 lane", "op d0.c8 lane comp call k8 region 0 reads d0.t0 d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 0\nop d0.c0 lane"},
+     {{"op d0.c0 lane",
+       "op d0.c8 lane comp call k8 region 0 reads d0.t0 d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 0\nop d0.c0 lane"},
       {"call k0 region 0", "call k0 region 1"}},
      "phase train.full: d0.c8 reads t0 [0, 24), which nothing has written in this step"},
     {"added_to_sum",
-     {{"reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc", "reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc d0.bucket1"}},
+     {{"reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc",
+       "reads d0.bucket0[0:16] d0.bucket1 d0.w.fc d0.step writes d0.w.fc d0.bucket1"}},
      "phase train.full: d0.c4 writes bucket1 [0, 16), which d0.m0 has written in this step"},
     {"after_update",
      {{"buffer d1.stage.x", "op d0.c8 lane comp call k8 region 7 reads d0.w.fc begin_us 0 time_us 1 line 0\nbuffer d1.stage.x"}},
@@ -683,9 +817,11 @@ static const Case CASES[] = {
     {"program_range",
      {{"reads d1.bucket0[0:16] d1.bucket1 d1.w.fc", "reads d1.bucket0[64:80] d1.bucket1 d1.w.fc"}},
      "phase train.full: d1.c4 reads bucket0 [64, 80), but d0.c4 [0, 16): all devices run one program"},
-    {"program_kernel", {{"d1.c4 lane comp call k4", "d1.c4 lane comp call k2"}},
+    {"program_kernel",
+     {{"d1.c4 lane comp call k4", "d1.c4 lane comp call k2"}},
      "phase train.full: d1.c4 is call k2, but d0.c4 call k4: all devices run one program"},
-    {"program_count", {{"reads d1.bucket0[0:16] d1.bucket1 d1.w.fc", "reads d1.bucket0[0:16] d1.w.fc"}},
+    {"program_count",
+     {{"reads d1.bucket0[0:16] d1.bucket1 d1.w.fc", "reads d1.bucket0[0:16] d1.w.fc"}},
      "phase train.full: d1.c4 reads 3 ranges and writes 1, but d0.c4 4 and 1: all devices run one program"},
     {"program_more",
      {{"op d1.m1 lane", "op d1.c8 lane comp call k8 region 5 reads d1.t0 d1.step begin_us 0 time_us 1 line 0\nop d1.m1 lane"}},
@@ -709,7 +845,8 @@ static const Case CASES[] = {
       {"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] waits d0.m0"}},
      "phase train.full: a cycle: d0.c3 waits for d0.m0; d0.m0 waits for d0.c1, which is in one region with d0.c3"},
     {"no_cycle_between_regions",
-     {{"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] waits d0.m0 d0.c1"}}, NULL},
+     {{"writes d0.bucket0[0:16] d0.bucket0[64:80]", "writes d0.bucket0[0:16] d0.bucket0[64:80] waits d0.m0 d0.c1"}},
+     NULL},
     {"work_outside",
      {{"d0.work kind workspace offset 1344", "d0.work kind workspace offset 1280"}},
      "phase train.full: d0.work is at [1280, 1380), but workspaces in the last 128 bytes of the arena, from 1344 on"},
@@ -720,7 +857,8 @@ static const Case CASES[] = {
      {{"arena 1472 work 128 staging 128 samples 0", "arena 1472 work 100 staging 128 samples 0"}},
      "phase train.full: device 0: workspaces of 100 bytes in an arena of 1472"},
     {"work_changes",
-     {{"phase eval.full\ndevice 0 name \"host\" arena 1472 work 128", "phase eval.full\ndevice 0 name \"host\" arena 1536 work 128"}},
+     {{"phase eval.full\ndevice 0 name \"host\" arena 1472 work 128",
+       "phase eval.full\ndevice 0 name \"host\" arena 1536 work 128"}},
      "phase eval.full: device 0 has an arena of 1536 bytes, 128 of them for workspaces, and 128 of staging, in phase train.full 1472, 128 and 128"},
     {"work_twice",
      {{"buffer d0.work kind", "buffer d0.more kind workspace offset 1408 bytes 0 slots 1\nbuffer d0.work kind"},
@@ -730,7 +868,8 @@ static const Case CASES[] = {
      {{"d0.t1 kind temporary offset 640 bytes 24 slots 1 each 8", "d0.t1 kind temporary offset 640 bytes 24 slots 1 each 12"}},
      "phase train.full: d0.t1 has 24 bytes, 12 a sample, for 3 samples"},
     {"each_kind",
-     {{"*d0.w.fc kind variable offset 256 bytes 16 slots 1 index", "d0.w.fc kind variable offset 256 bytes 16 slots 1 each 4 index"}},
+     {{"*d0.w.fc kind variable offset 256 bytes 16 slots 1 index",
+       "d0.w.fc kind variable offset 256 bytes 16 slots 1 each 4 index"}},
      "phase train.full: d0.w.fc, a variable, has 4 bytes a sample"},
     {"each_changes",
      {{"d0.out.p kind output offset 448 bytes 12 slots 2 each 4", "d0.out.p kind output offset 448 bytes 12 slots 2"}},
@@ -749,7 +888,9 @@ static const Case CASES[] = {
      {{LOCAL_T1(1344, 16)}, {"call k3 region 4 samples chunk 2", "call k3 region 4 chunk 2"}},
      "phase train.full: d0.c3 touches t1, which is local to a chunk, but does not work on chunks of samples"},
     {"local_to_all_samples",
-     {{LOCAL_T1(1344, 16)}, {"call k2 region 4 samples chunk 2", "call k2 region 4 samples"}, {"call k3 region 4 samples chunk 2", "call k3 region 4 samples"}},
+     {{LOCAL_T1(1344, 16)},
+      {"call k2 region 4 samples chunk 2", "call k2 region 4 samples"},
+      {"call k3 region 4 samples chunk 2", "call k3 region 4 samples"}},
      "phase train.full: d0.c2 touches t1, which is local to a chunk, but does not work on chunks of samples"},
     {"local_to_another_region",
      {{LOCAL_T1(1344, 16)}, {"call k3 region 4", "call k3 region 5"}},
@@ -763,18 +904,21 @@ static const Case CASES[] = {
     {"local_in_turn", /* of two local ones that share bytes the second begins when the first is over */
      {{LOCAL_T1(1344, 16)},
       {"buffer d0.work kind", "buffer d0.t2 kind local offset 1344 bytes 16 slots 1 each 8 type f32\nbuffer d0.work kind"},
-      {"op d0.m1 lane comm", "op d0.c8 lane comp call k8 region 4 samples chunk 2 reads d0.t0 d0.step writes d0.t2 begin_us 0 time_us 1 line 0\n"
-                             "op d0.m1 lane comm"},
+      {"op d0.m1 lane comm",
+       "op d0.c8 lane comp call k8 region 4 samples chunk 2 reads d0.t0 d0.step writes d0.t2 begin_us 0 time_us 1 line 0\n"
+       "op d0.m1 lane comm"},
       {"d1.t1 kind temporary offset 640 bytes 16 slots 1", "d1.t1 kind local offset 1344 bytes 16 slots 1"},
       {"buffer d1.work kind", "buffer d1.t2 kind local offset 1344 bytes 16 slots 1 each 8 type f32\nbuffer d1.work kind"},
-      {"op d1.m1 lane comm", "op d1.c8 lane comp call k8 region 4 samples chunk 2 reads d1.t0 d1.step writes d1.t2 begin_us 0 time_us 1 line 0\n"
-                             "op d1.m1 lane comm"}},
+      {"op d1.m1 lane comm",
+       "op d1.c8 lane comp call k8 region 4 samples chunk 2 reads d1.t0 d1.step writes d1.t2 begin_us 0 time_us 1 line 0\n"
+       "op d1.m1 lane comm"}},
      NULL},
     {"local_too_early",
      {{LOCAL_T1(1344, 16)},
       {"buffer d0.work kind", "buffer d0.t2 kind local offset 1344 bytes 16 slots 1 each 8 type f32\nbuffer d0.work kind"},
-      {"op d0.c3 lane comp", "op d0.c8 lane comp call k8 region 4 samples chunk 2 reads d0.t0 d0.step writes d0.t2 begin_us 0 time_us 1 line 0\n"
-                             "op d0.c3 lane comp"}},
+      {"op d0.c3 lane comp",
+       "op d0.c8 lane comp call k8 region 4 samples chunk 2 reads d0.t0 d0.step writes d0.t2 begin_us 0 time_us 1 line 0\n"
+       "op d0.c3 lane comp"}},
      "phase train.full: d0.c3 reads t1 [0, 16), over which d0.c8 has written t2"},
     {"redundant_wait", {{"writes d0.t1 d0.report waits d0.h1@-1", "writes d0.t1 d0.report"}}, NULL},
     {"stronger_wait", {{"waits d0.h0 d0.c4@-2", "waits d0.h0 d0.c4@-1"}}, NULL},
@@ -786,56 +930,83 @@ static const Case CALLS[] = {
     {"another_kernel", /* of the same parameters */
      {{"*call k0 ", "call k5 "}},
      "phase train.full: d0.c0 computes another value than the program: the digest of k5 and its arguments is 17c94ea0, not 3c6f37a7"},
-    {"kernel_of_other_parameters", {{"*call k6 ", "call k8 "}},
+    {"kernel_of_other_parameters",
+     {{"*call k6 ", "call k8 "}},
      "phase eval.full: d0.c1 writes out.p (f32, 4 bytes a sample) as result 0, where k8 has f32, 8 bytes a sample"},
     {"no_kernel", {{"*call k6 ", "call k66 "}}, "phase eval.full: d0.c1 calls k66, which is not in the table of kernels"},
     {"operands_exchanged", /* of one type and size */
      {{"d#.bucket0[0:16] d#.bucket1 d#.w.fc", "d#.bucket1 d#.bucket0[0:16] d#.w.fc"}},
      "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is beecf099, not 017e4b0a"},
-    {"operands_of_other_types", {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.w.fc d#.in.x d#.step writes d#.t0"}},
+    {"operands_of_other_types",
+     {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.w.fc d#.in.x d#.step writes d#.t0"}},
      "phase train.full: d0.c0 reads w.fc (f32, 16 bytes) as operand 0, where k0 has f32, 4 bytes a sample"},
-    {"operand_in_place", {{"d#.bucket1 d#.w.fc d#.step", "d#.w.fc d#.bucket1 d#.step"}},
+    {"operand_in_place",
+     {{"d#.bucket1 d#.w.fc d#.step", "d#.w.fc d#.bucket1 d#.step"}},
      "phase train.full: d0.c4 writes w.fc over operand 1, but k4 does not write result 0 in place"},
-    {"operand_not_in_place", {{"kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 2", "kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 1"}},
+    {"operand_not_in_place",
+     {{"kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 2", "kernel k4 in f32 16 f32 16 f32 16 out f32 16 over 1"}},
      "phase train.full: d0.c4 writes w.fc as result 0, but k4 writes that over operand 1, which is bucket1"},
-    {"results_exchanged", {{"writes d#.bucket0[0:16] d#.bucket0[64:80]", "writes d#.bucket0[64:80] d#.bucket0[0:16]"}},
+    {"results_exchanged",
+     {{"writes d#.bucket0[0:16] d#.bucket0[64:80]", "writes d#.bucket0[64:80] d#.bucket0[0:16]"}},
      "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is f5fd8288, not 017e4b0a"},
     {"operand_is_no_value",
-     {{"kernel k4 in f32 16 f32 16", "kernel k4 in f32 8 f32 16"}, {"d#.bucket0[0:16] d#.bucket1 d#.w.fc", "d#.bucket0[0:8] d#.bucket1 d#.w.fc"}},
+     {{"kernel k4 in f32 16 f32 16", "kernel k4 in f32 8 f32 16"},
+      {"d#.bucket0[0:16] d#.bucket1 d#.w.fc", "d#.bucket0[0:8] d#.bucket1 d#.w.fc"}},
      "phase train.full: d0.c4 reads bytes of bucket0 that no call has written as one value"},
-    {"operand_left_out", {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.step writes d#.t0"}},
+    {"operand_left_out",
+     {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.step writes d#.t0"}},
      "phase train.full: d0.c0 has 1 operands and 1 results, but k0 has 2 and 1"},
-    {"step_left_out", {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.w.fc writes d#.t0"}},
+    {"step_left_out",
+     {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.w.fc writes d#.t0"}},
      "phase train.full: d0.c0 does not read the step block last, as every call does"},
-    {"step_partly", {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.w.fc d#.step[0:32] writes d#.t0"}},
+    {"step_partly",
+     {{"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x d#.w.fc d#.step[0:32] writes d#.t0"}},
      "phase train.full: d0.c0 reads a part of the step block"},
-    {"work_left_out", {{"writes d#.bucket1 d#.work", "writes d#.bucket1"}},
+    {"work_left_out",
+     {{"writes d#.bucket1 d#.work", "writes d#.bucket1"}},
      "phase train.full: d0.c1 has no workspace of 100 bytes as its last result, but k1 takes one"},
-    {"work_of_samples", {{"f32 16 work 100", "f32 16 work 40 each 20"}}, "phase train.full: d1.c1 has no workspace of 80 bytes as its last result, but k1 takes one"},
-    {"work_too_large", {{"f32 16 work 100", "f32 16 work 40 each 4000000000000000000"}}, "phase train.full: d0.c1: the workspace of k1 is too large"},
-    {"sample_of_another_size", {{"kernel k5 in f32 each 4", "kernel k5 in f32 each 8"}},
+    {"work_of_samples",
+     {{"f32 16 work 100", "f32 16 work 40 each 20"}},
+     "phase train.full: d1.c1 has no workspace of 80 bytes as its last result, but k1 takes one"},
+    {"work_too_large",
+     {{"f32 16 work 100", "f32 16 work 40 each 4000000000000000000"}},
+     "phase train.full: d0.c1: the workspace of k1 is too large"},
+    {"sample_of_another_size",
+     {{"kernel k5 in f32 each 4", "kernel k5 in f32 each 8"}},
      "phase eval.full: d0.c0 reads in.x (f32, 4 bytes a sample) as operand 0, where k5 has f32, 8 bytes a sample"},
-    {"samples_partly", {{"*call k5 region 0 samples", "call k5 region 0"}, {"*call k6 region 0 samples", "call k6 region 1"}, {"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x[0:4] d#.w.fc d#.step writes d#.t0"}},
+    {"samples_partly",
+     {{"*call k5 region 0 samples", "call k5 region 0"},
+      {"*call k6 region 0 samples", "call k6 region 1"},
+      {"reads d#.in.x d#.w.fc d#.step writes d#.t0", "reads d#.in.x[0:4] d#.w.fc d#.step writes d#.t0"}},
      "phase train.full: d0.c0 reads in.x (4 of its 12 bytes) as operand 0, where k0 has f32, 4 bytes a sample"},
-    {"another_type", {{"kernel k1 in f32 each 8", "kernel k1 in i32 each 8"}},
+    {"another_type",
+     {{"kernel k1 in f32 each 8", "kernel k1 in i32 each 8"}},
      "phase train.full: d0.c1 reads t0 (f32, 8 bytes a sample) as operand 0, where k1 has i32, 8 bytes a sample"},
-    {"sum_of_another_type", {{"bytes 16 dtype f32", "bytes 16 dtype i32"}}, "phase train.full: d0.m0 sums bucket1, which is f32, but r0 sums i32"},
+    {"sum_of_another_type",
+     {{"bytes 16 dtype f32", "bytes 16 dtype i32"}},
+     "phase train.full: d0.m0 sums bucket1, which is f32, but r0 sums i32"},
     {"sum_left_out",
      {{"collective r0 group all members d0.m0 d1.m0 kind all-reduce bytes 16 dtype f32 via host\n", ""},
       {"op d#.m0 lane comm reduce r0 reads d#.bucket1 writes d#.bucket1 waits d#.c1 begin_us 0.0 time_us 1.0 line 7\n", ""}},
      "phase train.full: d0.c4 computes another value than the program: the digest of k4 and its arguments is 2ec77a2d, not 017e4b0a"},
-    {"update_left_out", {{"*d#.w.fc kind variable offset 256 bytes 16 index 0 type f32\n", "d#.w.fc kind variable offset 256 bytes 16 index 0 type f32 updated\n"}},
+    {"update_left_out",
+     {{"*d#.w.fc kind variable offset 256 bytes 16 index 0 type f32\n",
+       "d#.w.fc kind variable offset 256 bytes 16 index 0 type f32 updated\n"}},
      "phase eval.full: calls write 0 of the 16 bytes of d0.w.fc, which this phase updates"},
     {"update_too_many", {{"*f32 updated", "f32"}}, "phase train.full: d0.c4 writes w.fc, which this phase does not update"},
-    {"updated_bucket", {{"d#.bucket1 kind bucket offset 832 bytes 16 type f32", "d#.bucket1 kind bucket offset 832 bytes 16 type f32 updated"}},
+    {"updated_bucket",
+     {{"d#.bucket1 kind bucket offset 832 bytes 16 type f32", "d#.bucket1 kind bucket offset 832 bytes 16 type f32 updated"}},
      "phase train.full: d0.bucket1, a bucket, is updated, but only variables are"},
     {"report_left_out",
-     {{"op d#.h1 lane host report - reads d#.report@-1 waits d#.c2@-1 begin_us 0.0 time_us 1.0 line 0\n", ""}, {" waits d#.h1@-1 digest", " digest"}},
+     {{"op d#.h1 lane host report - reads d#.report@-1 waits d#.c2@-1 begin_us 0.0 time_us 1.0 line 0\n", ""},
+      {" waits d#.h1@-1 digest", " digest"}},
      "phase train.full: calls write 8 bytes of d0.report, of which the host takes 0"},
     {"fetch_of_another", {{"*fetch p ", "fetch q "}}, "phase eval.full: d0.h1 fetches q, but reads out.p"},
-    {"index_of_another", {{"*d#.w.fc kind variable offset 256 bytes 16 index 0", "d#.w.fc kind variable offset 256 bytes 16 index 1"}},
+    {"index_of_another",
+     {{"*d#.w.fc kind variable offset 256 bytes 16 index 0", "d#.w.fc kind variable offset 256 bytes 16 index 1"}},
      "phase train.full: d0.c0 computes another value than the program: the digest of k0 and its arguments is 8a3d1f1f, not 3c6f37a7"},
-    {"index_of_another_input", {{"*d#.stage.x kind", "d#.stage.y kind"}, {"*d#.stage.x", "d#.stage.y"}},
+    {"index_of_another_input",
+     {{"*d#.stage.x kind", "d#.stage.y kind"}, {"*d#.stage.x", "d#.stage.y"}},
      "phase train.full: d0.in.x has the index of d0.stage.y"},
 };
 
@@ -895,15 +1066,20 @@ static void test_phases(void)
     p[0].name = "train.full";
     p[1].name = "eval.full";
     const char *why = verify(s);
-    say("phases_exchanged", NULL, why && strstr(why, "phase train.full computes something else than the program's phase of this name: its digest is ") ? NULL : "it is accepted");
+    say("phases_exchanged", NULL,
+        why && strstr(why, "phase train.full computes something else than the program's phase of this name: its digest is ")
+            ? NULL
+            : "it is accepted");
     p[1] = p[0];
     p[0] = train;
     p[0].name = "train.full";
     p[1].name = "eval.full";
     say("phases_restored", NULL, verify(s));
     s->phase_digest_count = 0;
-    say("phases_unsaid", "the schedule does not say which phases the program has, as none of an earlier version does: write it anew with mgpuc --emit schedule, "
-        "or compile the program anew", verify(s));
+    say("phases_unsaid",
+        "the schedule does not say which phases the program has, as none of an earlier version does: write it anew with mgpuc --emit schedule, "
+        "or compile the program anew",
+        verify(s));
 }
 
 /* no text says this: numbers of operations and buffers that do not exist */
@@ -915,7 +1091,8 @@ static void test_numbers(void)
     say("buffer_number", "phase train.full: d0.c0 reads buffer number 99, which does not exist", verify(s));
     op->reads[0].buffer = 2;
     op->waits[0].op = -1;
-    say("wait_number", "phase train.full: d0.c0 waits for operation number -1 of 0 steps before, which does not exist", verify(s));
+    say("wait_number", "phase train.full: d0.c0 waits for operation number -1 of 0 steps before, which does not exist",
+        verify(s));
     op->waits[0].op = 2;
     say("numbers_restored", NULL, verify(s));
     s->phases[0].devices[1].ops[5].target = 7;
@@ -929,33 +1106,39 @@ static void test_numbers(void)
 static void deep_device(Text *t, int d, int layers, bool train)
 {
     int variables = 256, temporaries = variables + 64 * layers, buckets = temporaries + 64 * layers;
-    text_add(t, "buffer d%d.stage.x kind staging offset 0 bytes 64 slots 2 index 0 type f32\n"
-                "buffer d%d.step kind step offset 0 bytes 64 slots 2\n"
-                "buffer d%d.in.x kind input offset 128 bytes 64 slots 2 each 64 index 0 type f32\n", d, d, d);
+    text_add(t,
+             "buffer d%d.stage.x kind staging offset 0 bytes 64 slots 2 index 0 type f32\n"
+             "buffer d%d.step kind step offset 0 bytes 64 slots 2\n"
+             "buffer d%d.in.x kind input offset 128 bytes 64 slots 2 each 64 index 0 type f32\n",
+             d, d, d);
     for (int i = 0; i < layers; i++)
-        text_add(t, "buffer d%d.w%d kind variable offset %d bytes 64 slots 1 index %d type f32%s\n"
-                    "buffer d%d.a%d kind temporary offset %d bytes 64 slots 1 each 64 type f32\n", d, i, variables + 64 * i, i, train ? " updated" : "", d, i,
-                 temporaries + 64 * i);
+        text_add(t,
+                 "buffer d%d.w%d kind variable offset %d bytes 64 slots 1 index %d type f32%s\n"
+                 "buffer d%d.a%d kind temporary offset %d bytes 64 slots 1 each 64 type f32\n",
+                 d, i, variables + 64 * i, i, train ? " updated" : "", d, i, temporaries + 64 * i);
     for (int i = 0; i < layers / 10 && train; i++)
         text_add(t, "buffer d%d.bucket%d kind bucket offset %d bytes 640 slots 1 type f32\n", d, i, buckets + 640 * i);
     static const char TIMES[] = "begin_us 0 time_us 1 line 0\n";
-    text_add(t, "op d%d.h0 lane host read - writes d%d.stage.x waits d%d.u0@-2 %s"
-                "op d%d.u0 lane copy upload - reads d%d.stage.x writes d%d.in.x d%d.step waits d%d.h0 d%d.%s%d@-2 %s", d, d, d,
-             TIMES, d, d, d, d, d, d, train ? "p" : "f", layers - 1, TIMES);
+    text_add(t,
+             "op d%d.h0 lane host read - writes d%d.stage.x waits d%d.u0@-2 %s"
+             "op d%d.u0 lane copy upload - reads d%d.stage.x writes d%d.in.x d%d.step waits d%d.h0 d%d.%s%d@-2 %s",
+             d, d, d, TIMES, d, d, d, d, d, d, train ? "p" : "f", layers - 1, TIMES);
     for (int i = 0; i < layers; i++)
-        text_add(t, "op d%d.f%d lane comp call k0 region %d samples chunk 1 reads d%d.%s d%d.w%d d%d.step writes d%d.a%d%s %s", d, i, i / 10, d,
-                 i ? format("a%d", i - 1) : "in.x", d, i, d, d, i, i ? "" : format(" waits d%d.u0", d), TIMES);
+        text_add(t, "op d%d.f%d lane comp call k0 region %d samples chunk 1 reads d%d.%s d%d.w%d d%d.step writes d%d.a%d%s %s", d,
+                 i, i / 10, d, i ? format("a%d", i - 1) : "in.x", d, i, d, d, i, i ? "" : format(" waits d%d.u0", d), TIMES);
     for (int i = layers - 1; i >= 0 && train; i--) {
-        text_add(t, "op d%d.b%d lane comp call k1 region %d reads d%d.a%d d%d.w%d d%d.step writes d%d.bucket%d[%d:%d] %s", d, i, 2 * layers - i / 10, d, i, d, i, d,
-                 d, i / 10, i % 10 * 64, i % 10 * 64 + 64, TIMES);
+        text_add(t, "op d%d.b%d lane comp call k1 region %d reads d%d.a%d d%d.w%d d%d.step writes d%d.bucket%d[%d:%d] %s", d, i,
+                 2 * layers - i / 10, d, i, d, i, d, d, i / 10, i % 10 * 64, i % 10 * 64 + 64, TIMES);
         if (i % 10 == 0)
-            text_add(t, "op d%d.m%d lane comm reduce r%d reads d%d.bucket%d writes d%d.bucket%d waits d%d.b%d %s", d, i / 10, i / 10,
-                     d, i / 10, d, i / 10, d, i, TIMES);
+            text_add(t, "op d%d.m%d lane comm reduce r%d reads d%d.bucket%d writes d%d.bucket%d waits d%d.b%d %s", d, i / 10,
+                     i / 10, d, i / 10, d, i / 10, d, i, TIMES);
     }
     for (int i = 0; i < layers && train; i++) {
         int k = layers - 1 - (i / 10 * 10 + 9 - i % 10); /* bucket by bucket, as they are reduced */
-        text_add(t, "op d%d.p%d lane comp call k2 region %d reads d%d.bucket%d[%d:%d] d%d.w%d d%d.step writes d%d.w%d waits d%d.m%d %s", d, i,
-                 3 * layers + i / 10, d, k / 10, k % 10 * 64, k % 10 * 64 + 64, d, k, d, d, k, d, k / 10, TIMES);
+        text_add(
+            t,
+            "op d%d.p%d lane comp call k2 region %d reads d%d.bucket%d[%d:%d] d%d.w%d d%d.step writes d%d.w%d waits d%d.m%d %s",
+            d, i, 3 * layers + i / 10, d, k / 10, k % 10 * 64, k % 10 * 64 + 64, d, k, d, d, k, d, k / 10, TIMES);
     }
 }
 
@@ -963,13 +1146,16 @@ static Schedule *deep(int layers, int devices)
 {
     static const char *const PHASES[] = {"train.full", "train.partial", "eval.full", "eval.partial"};
     Text t = {0};
-    text_add(&t, "mgpu-schedule 2\nmodel deep precision f32 batch %d accumulate 1 devices %d\n"
+    text_add(&t,
+             "mgpu-schedule 2\nmodel deep precision f32 batch %d accumulate 1 devices %d\n"
              "kernel k0 in f32 each 64 f32 64 out f32 each 64\nkernel k1 in f32 each 64 f32 64 out f32 64\n"
-             "kernel k2 in f32 64 f32 64 out f32 64 over 1\n", devices, devices);
+             "kernel k2 in f32 64 f32 64 out f32 64 over 1\n",
+             devices, devices);
     for (int p = 0; p < COUNT(PHASES); p++) {
         text_add(&t, "phase %s\n", PHASES[p]);
         for (int d = 0; d < devices; d++)
-            text_add(&t, "device %d name \"host\" arena %d work 0 staging 128 samples %d..%d capacity 1\n", d, 192 * layers + 256, d, d + 1);
+            text_add(&t, "device %d name \"host\" arena %d work 0 staging 128 samples %d..%d capacity 1\n", d, 192 * layers + 256,
+                     d, d + 1);
         for (int d = 0; d < devices; d++)
             deep_device(&t, d, layers, p < 2);
         for (int i = layers / 10 - 1; i >= 0 && p < 2; i--) {
@@ -1029,16 +1215,20 @@ static void test_deep(void)
 static void test_wide(int calls)
 {
     Text t = {0};
-    text_add(&t, "mgpu-schedule 2\nmodel wide precision f32 batch 2 accumulate 1 devices 1\n"
-                 "kernel k0 out f32 each 32\nkernel k0 in f32 each 32 out f32 each 32\nphase train.full\n"
-                 "device 0 name \"host\" arena %d work 0 staging 0 samples 0..2 capacity 2\n"
-                 "buffer d0.step kind step offset 0 bytes 64 slots 2\n", 64 * calls + 128);
+    text_add(&t,
+             "mgpu-schedule 2\nmodel wide precision f32 batch 2 accumulate 1 devices 1\n"
+             "kernel k0 out f32 each 32\nkernel k0 in f32 each 32 out f32 each 32\nphase train.full\n"
+             "device 0 name \"host\" arena %d work 0 staging 0 samples 0..2 capacity 2\n"
+             "buffer d0.step kind step offset 0 bytes 64 slots 2\n",
+             64 * calls + 128);
     for (int i = 0; i < calls; i++)
         text_add(&t, "buffer d0.t%d kind temporary offset %d bytes 64 slots 1 each 32 type f32\n", i, 64 * i + 128);
     text_add(&t, "op d0.u0 lane copy upload - writes d0.step waits d0.c%d@-2 begin_us 0 time_us 1 line 0\n", calls - 1);
     for (int i = 0; i < calls; i++)
-        text_add(&t, "op d0.c%d lane comp call k0 region 0 samples chunk 1 reads %sd0.step writes d0.t%d %sbegin_us 0 time_us 1 line 0\n",
-                 i, i ? format("d0.t%d ", i - 1) : "", i, i ? "" : "waits d0.u0 ");
+        text_add(
+            &t,
+            "op d0.c%d lane comp call k0 region 0 samples chunk 1 reads %sd0.step writes d0.t%d %sbegin_us 0 time_us 1 line 0\n",
+            i, i ? format("d0.t%d ", i - 1) : "", i, i ? "" : "waits d0.u0 ");
     Schedule *s = read_schedule("wide", text_of(&t));
     double began = seconds();
     say("wide", NULL, verify(s));
@@ -1047,8 +1237,11 @@ static void test_wide(int calls)
     failures += took >= 5;
     fprintf(stderr, "wide: a region of %d calls: %.2f s\n", calls, took);
     s->phases[0].devices[0].ops[calls].by_sample = false;
-    say("wide_barrier", format("phase train.full: d0.c%d reads t%d, which d0.c%d of the same region 0 writes: a barrier is missing "
-        "between them (d0.c%d does not take it sample by sample)", calls - 1, calls - 2, calls - 2, calls - 1), verify(s));
+    say("wide_barrier",
+        format("phase train.full: d0.c%d reads t%d, which d0.c%d of the same region 0 writes: a barrier is missing "
+               "between them (d0.c%d does not take it sample by sample)",
+               calls - 1, calls - 2, calls - 2, calls - 1),
+        verify(s));
 }
 
 /* ---- what is ordered unless a step of one phase, eleven of others without operations of the host, and one of the first phase
@@ -1061,24 +1254,27 @@ static const char *apart(bool ordered, int others)
                                  "buffer d0.in.x kind input offset 832 bytes 12 slots 12 each 4 index 0 type f32\n"
                                  "buffer d0.in.y kind input offset 1600 bytes 12 slots 12 each 4 index 1 type f32\n";
     Text t = {0};
-    text_add(&t, "mgpu-schedule 2\nmodel hand precision f32 batch 3 accumulate 1 devices 1\n"
-                 "kernel k0 in f32 each 4 f32 each 4 out f32 each 4\n"
-                 "kernel k1 in f32 16 out f32 16\nphase train.full\n%s"
-                 "buffer d0.stage.x kind staging offset 0 bytes 12 slots 12 index 0 type f32\n"
-                 "buffer d0.stage.y kind staging offset 768 bytes 12 slots 12 index 1 type f32\n"
-                 "buffer d0.t0 kind temporary offset 2368 bytes 12 slots 1 each 4 type f32\n"
-                 "op d0.h0 lane host read - writes d0.stage.x%s begin_us 0 time_us 1 line 0\n"
-                 "op d0.h1 lane host read - writes d0.stage.y waits d0.c0@-1 begin_us 0 time_us 1 line 0\n"
-                 "op d0.u0 lane copy upload - reads d0.stage.x d0.stage.y writes d0.in.x d0.in.y d0.step waits d0.h1 d0.c0@-12 "
-                 "begin_us 0 time_us 1 line 0\n"
-                 "op d0.c0 lane comp call k0 region 0 samples reads d0.in.x d0.in.y d0.step writes d0.t0 waits d0.u0 "
-                 "begin_us 0 time_us 1 line 7\n",
+    text_add(&t,
+             "mgpu-schedule 2\nmodel hand precision f32 batch 3 accumulate 1 devices 1\n"
+             "kernel k0 in f32 each 4 f32 each 4 out f32 each 4\n"
+             "kernel k1 in f32 16 out f32 16\nphase train.full\n%s"
+             "buffer d0.stage.x kind staging offset 0 bytes 12 slots 12 index 0 type f32\n"
+             "buffer d0.stage.y kind staging offset 768 bytes 12 slots 12 index 1 type f32\n"
+             "buffer d0.t0 kind temporary offset 2368 bytes 12 slots 1 each 4 type f32\n"
+             "op d0.h0 lane host read - writes d0.stage.x%s begin_us 0 time_us 1 line 0\n"
+             "op d0.h1 lane host read - writes d0.stage.y waits d0.c0@-1 begin_us 0 time_us 1 line 0\n"
+             "op d0.u0 lane copy upload - reads d0.stage.x d0.stage.y writes d0.in.x d0.in.y d0.step waits d0.h1 d0.c0@-12 "
+             "begin_us 0 time_us 1 line 0\n"
+             "op d0.c0 lane comp call k0 region 0 samples reads d0.in.x d0.in.y d0.step writes d0.t0 waits d0.u0 "
+             "begin_us 0 time_us 1 line 7\n",
              DEVICE, ordered ? " waits d0.u0@-12" : "");
     for (int i = 0; i < others; i++)
-        text_add(&t, "phase other%d\n%sbuffer d0.t0 kind temporary offset 2368 bytes 16 slots 1 type f32\n"
-                     "op d0.u0 lane copy upload - writes d0.step waits d0.c0@-12 begin_us 0 time_us 1 line 0\n"
-                     "op d0.c0 lane comp call k1 region 0 reads d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 7\n",
-                 i, DEVICE);
+        text_add(
+            &t,
+            "phase other%d\n%sbuffer d0.t0 kind temporary offset 2368 bytes 16 slots 1 type f32\n"
+            "op d0.u0 lane copy upload - writes d0.step waits d0.c0@-12 begin_us 0 time_us 1 line 0\n"
+            "op d0.c0 lane comp call k1 region 0 reads d0.w.fc d0.step writes d0.t0 waits d0.u0 begin_us 0 time_us 1 line 7\n",
+            i, DEVICE);
     return t.data;
 }
 
@@ -1089,7 +1285,8 @@ static void test_apart(void)
         "phase train.full: d0.h0 writes stage.x [0, 12) while d0.u0@-12 may still read stage.x: no wait orders them "
         "(d0.h0 should wait for d0.u0@-12)",
         verify(read_schedule("apart", apart(false, 3))));
-    say("phases", "33 phases are more than any program has: at most 32 are proved", verify(read_schedule("phases", apart(true, 32))));
+    say("phases", "33 phases are more than any program has: at most 32 are proved",
+        verify(read_schedule("phases", apart(true, 32))));
     say("most_phases", NULL, verify(read_schedule("phases", apart(true, 31))));
 }
 

@@ -5,8 +5,10 @@
 #include "runtime/cuda/cublaslt.h"
 #include "vgpu_machine.h"
 
-#define CUBLASLT_FIELD(result, symbol, field, parameters) result (*field) parameters;
-static struct { CUBLASLT_FUNCTIONS(CUBLASLT_FIELD) } lt;
+#define CUBLASLT_FIELD(result, symbol, field, parameters) result(*field) parameters;
+static struct {
+    CUBLASLT_FUNCTIONS(CUBLASLT_FIELD)
+} lt;
 static cublasLtHandle_t handle;
 
 static void open_library(void)
@@ -29,10 +31,27 @@ static void well(cublasStatus_t status, int line)
 }
 #define WELL(call) well(call, __LINE__)
 
-enum { ROWS = 5, COLUMNS = 7, DEPTH = 6, MEMBERS = 2, PITCH = 8, HAS_AUX = 128 /* of an epilogue */, AUX = 1024, SUMS = 2048 /* floats after b */ };
+enum {
+    ROWS = 5,
+    COLUMNS = 7,
+    DEPTH = 6,
+    MEMBERS = 2,
+    PITCH = 8,
+    HAS_AUX = 128 /* of an epilogue */,
+    AUX = 1024,
+    SUMS = 2048 /* floats after b */
+};
 
-typedef struct Case { int transposed_a, transposed_b; uint32_t epilogue; uint32_t alignment, workspace; } Case;
-typedef struct Made { cublasLtMatmulDesc_t desc; cublasLtMatrixLayout_t layout[3]; cublasLtMatmulHeuristicResult_t choice; } Made;
+typedef struct Case {
+    int transposed_a, transposed_b;
+    uint32_t epilogue;
+    uint32_t alignment, workspace;
+} Case;
+typedef struct Made {
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t layout[3];
+    cublasLtMatmulHeuristicResult_t choice;
+} Made;
 
 static cublasLtMatrixLayout_t layout(int rows, int columns, int64_t member)
 {
@@ -81,8 +100,9 @@ static void run(const Made *m, CUdeviceptr a, CUdeviceptr b, CUdeviceptr d, CUde
 {
     static const float ONE = 1, ZERO = 0;
     void *at = (void *)(uintptr_t)d;
-    WELL(lt.matmul(handle, m->desc, &ONE, (const void *)(uintptr_t)a, m->layout[0], (const void *)(uintptr_t)b, m->layout[1], &ZERO, at,
-                   m->layout[2], at, m->layout[2], &m->choice.algo, (void *)(uintptr_t)work, bytes, gpu[0].stream[stream]));
+    WELL(lt.matmul(handle, m->desc, &ONE, (const void *)(uintptr_t)a, m->layout[0], (const void *)(uintptr_t)b, m->layout[1],
+                   &ZERO, at, m->layout[2], at, m->layout[2], &m->choice.algo, (void *)(uintptr_t)work, bytes,
+                   gpu[0].stream[stream]));
 }
 
 /* ---- values: a[i] = i as the machine has it, b = a, the bias begins at a[BIAS] */
@@ -150,7 +170,8 @@ static void single_values(int wrong)
 {
     float small[FLOATS], b[SUMS + COLUMNS];
     Case c = values_of, forward = {0, 0, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, 4, 0};
-    bool gradient = c.epilogue == CUBLASLT_EPILOGUE_DGELU || c.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD, left = c.epilogue & HAS_AUX;
+    bool gradient = c.epilogue == CUBLASLT_EPILOGUE_DGELU || c.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD,
+         left = c.epilogue & HAS_AUX;
     bool of_a = c.epilogue == CUBLASLT_EPILOGUE_BGRADA, of_b = c.epilogue == CUBLASLT_EPILOGUE_BGRADB;
     (void)wrong;
     open_library();
@@ -191,9 +212,10 @@ static void test_values(void)
         snprintf(title, sizeof title, "matmuls, transposed %d %d", transposed & 1, transposed >> 1);
         result(!status && !*report, title, report);
     }
-    static const uint32_t EPILOGUES[] = {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_GELU,
-                                         CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
-                                         CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU_BGRAD, CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB};
+    static const uint32_t EPILOGUES[] = {
+        CUBLASLT_EPILOGUE_BIAS,        CUBLASLT_EPILOGUE_RELU,     CUBLASLT_EPILOGUE_RELU_BIAS,     CUBLASLT_EPILOGUE_GELU,
+        CUBLASLT_EPILOGUE_GELU_BIAS,   CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU,
+        CUBLASLT_EPILOGUE_DGELU_BGRAD, CUBLASLT_EPILOGUE_BGRADA,   CUBLASLT_EPILOGUE_BGRADB};
     for (int i = 0; i < COUNT(EPILOGUES); i++) {
         values_of = (Case){0, 0, EPILOGUES[i], 4, 0};
         int status = in_process(NULL, 1, "vgpu", single_values, 0, report);
@@ -301,8 +323,9 @@ static void undeclared(int wrong)
 {
     open_library();
     Made m = make(&PLAIN, 0, 0);
-    const CudaRange ranges[] = {range_of(gpu[0].a, 0, 64, 0, "d0.a"), range_of(gpu[0].b, 0, wrong ? ROWS * COLUMNS - 1 : ROWS * COLUMNS, 1, "d0.y"),
-                                      range_of(gpu[0].w, 0, FLOATS, 1, "d0.work")};
+    const CudaRange ranges[] = {range_of(gpu[0].a, 0, 64, 0, "d0.a"),
+                                range_of(gpu[0].b, 0, wrong ? ROWS * COLUMNS - 1 : ROWS * COLUMNS, 1, "d0.y"),
+                                range_of(gpu[0].w, 0, FLOATS, 1, "d0.work")};
     declare(gpu[0].stream[0], "d0.c1", ranges, 3);
     run(&m, gpu[0].a, gpu[0].a, gpu[0].b, gpu[0].w, 4 * FLOATS, 0);
 }
@@ -329,7 +352,8 @@ int main(void)
     both("an operand that is not aligned", NULL, "vgpu", alignment, "library", "not aligned as was said");
     both("an algorithm for another matmul", NULL, "vgpu", other_algorithm, "library", "an algorithm for another matmul");
     both("a workspace that is too small", NULL, "vgpu", workspace, "library", "too small a workspace");
-    both("a workspace that 256 does not divide", NULL, "vgpu", workspace_alignment, "library", "a workspace that is not aligned to 256 bytes");
+    both("a workspace that 256 does not divide", NULL, "vgpu", workspace_alignment, "library",
+         "a workspace that is not aligned to 256 bytes");
     both("a bias that 16 does not divide", NULL, "vgpu", bias_alignment, "library", "not aligned to 16 bytes");
     both("sums that 16 does not divide", NULL, "vgpu", sums_alignment, "library", "not aligned to 16 bytes");
     both("a result outside its memory", NULL, "vgpu", outside, "library", "not inside memory of its device");

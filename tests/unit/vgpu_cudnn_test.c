@@ -7,7 +7,8 @@
 #include "vgpu_machine.h"
 
 enum { SAMPLES = 2, IN = 2, OUT = 3, SIDE = 5, SIZE = 3, STRIDE_OF_WINDOWS = 2, OUTPUTS = 3, SAFE = 2048 /* floats after b */ };
-static const DnnCase PLAIN = {FORWARD, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, SAMPLES, IN, OUT, SIDE, SIZE, STRIDE_OF_WINDOWS, 1, 1, 1};
+static const DnnCase PLAIN = {FORWARD, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, SAMPLES, IN, OUT, SIDE, SIZE, STRIDE_OF_WINDOWS, 1, 1,
+                              1};
 static cudnnHandle_t handle;
 
 static void well(cudnnStatus_t status, int line)
@@ -35,7 +36,8 @@ static bool has_note(cudnnBackendDescriptor_t configuration, int wanted)
     int note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t count;
     WELL(dnn.get_attribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine));
-    WELL(dnn.get_attribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, note));
+    WELL(dnn.get_attribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
+                           &count, note));
     for (int i = 0; i < count; i++)
         if (note[i] == wanted)
             return true;
@@ -49,7 +51,8 @@ static cudnnBackendDescriptor_t new_plan(const DnnCase *c, bool favourite)
     cudnnStatus_t status;
     int64_t count;
     cudnnBackendDescriptor_t graph = new_graph(c, handle, &status), rules = new_descriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    cudnnBackendDescriptor_t configuration = new_descriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR), plan = new_descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    cudnnBackendDescriptor_t configuration = new_descriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR),
+                             plan = new_descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     WELL(status);
     WELL(dnn.set_attribute(rules, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph));
     WELL(dnn.set_attribute(rules, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode));
@@ -76,7 +79,12 @@ static void run(cudnnBackendDescriptor_t plan, CUdeviceptr y, CUdeviceptr x, CUd
 
 /* ---- values: operands are parts of a, a[i] = i */
 
-enum { Y_COUNT = SAMPLES * OUTPUTS * OUTPUTS * OUT, X_COUNT = SAMPLES * SIDE * SIDE * IN, W_COUNT = OUT * SIZE * SIZE * IN, OTHER = 256 /* where the second begins */ };
+enum {
+    Y_COUNT = SAMPLES * OUTPUTS * OUTPUTS * OUT,
+    X_COUNT = SAMPLES * SIDE * SIDE * IN,
+    W_COUNT = OUT * SIZE * SIZE * IN,
+    OTHER = 256 /* where the second begins */
+};
 static int values_of;
 
 static void by_hand(int kind, double *y, double *x, double *w)
@@ -84,12 +92,17 @@ static void by_hand(int kind, double *y, double *x, double *w)
     for (int n = 0; n < SAMPLES; n++)
         for (int p = 0; p < OUTPUTS * OUTPUTS * OUT; p++)
             for (int k = 0; k < SIZE * SIZE * IN; k++) {
-                int row = p / OUT / OUTPUTS * STRIDE_OF_WINDOWS + k / IN / SIZE - 1, column = p / OUT % OUTPUTS * STRIDE_OF_WINDOWS + k / IN % SIZE - 1;
+                int row = p / OUT / OUTPUTS * STRIDE_OF_WINDOWS + k / IN / SIZE - 1,
+                    column = p / OUT % OUTPUTS * STRIDE_OF_WINDOWS + k / IN % SIZE - 1;
                 if (row < 0 || row >= SIDE || column < 0 || column >= SIDE)
                     continue;
                 double *of_y = &y[n * OUTPUTS * OUTPUTS * OUT + p], *of_x = &x[((n * SIDE + row) * SIDE + column) * IN + k % IN];
                 double *of_w = &w[p % OUT * SIZE * SIZE * IN + k];
-                *(kind == FORWARD ? of_y : kind == DATA ? of_x : of_w) += kind == FORWARD ? *of_x * *of_w : kind == DATA ? *of_y * *of_w : *of_y * *of_x;
+                *(kind == FORWARD ? of_y
+                  : kind == DATA  ? of_x
+                                  : of_w) += kind == FORWARD ? *of_x * *of_w
+                                            : kind == DATA  ? *of_y * *of_w
+                                                            : *of_y * *of_x;
             }
 }
 
@@ -129,11 +142,13 @@ static cudnnStatus_t without_context(void)
 /* [taps, in, out]: NVIDIA's library takes it, as if it were [out, taps, in] */
 static cudnnStatus_t other_order(void)
 {
-    cudnnBackendDescriptor_t w = new_tensor(CUDNN_DATA_FLOAT, DNN_W, 16, (int64_t[]){6, 4, 3, 3}, (int64_t[]){1, 6, 72, 24}), windows = new_windows(CUDNN_DATA_FLOAT, 2, 1, 1, 0, 0);
+    cudnnBackendDescriptor_t w = new_tensor(CUDNN_DATA_FLOAT, DNN_W, 16, (int64_t[]){6, 4, 3, 3}, (int64_t[]){1, 6, 72, 24}),
+                             windows = new_windows(CUDNN_DATA_FLOAT, 2, 1, 1, 0, 0);
     cudnnBackendDescriptor_t graph = new_descriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     WELL(dnn.finalize(w));
     WELL(dnn.finalize(windows));
-    cudnnBackendDescriptor_t operation = new_operation(FORWARD, windows, new_packed(CUDNN_DATA_FLOAT, DNN_Y, 2, 6, 6), new_packed(CUDNN_DATA_FLOAT, DNN_X, 2, 4, 8), w);
+    cudnnBackendDescriptor_t operation = new_operation(FORWARD, windows, new_packed(CUDNN_DATA_FLOAT, DNN_Y, 2, 6, 6),
+                                                       new_packed(CUDNN_DATA_FLOAT, DNN_X, 2, 4, 8), w);
     WELL(dnn.finalize(operation));
     WELL(dnn.set_attribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation));
     return dnn.finalize(graph);
@@ -159,7 +174,8 @@ static void test_lines(void)
     }
     int status = in_process(NULL, 1, "vgpu", statuses, 0, report);
     fputs(report, stdout);
-    result(!status && strstr(report, "ok fewer pointers than ids") && !strstr(report, "not ok"), "statuses, most of them those of NVIDIA's library", "see above");
+    result(!status && strstr(report, "ok fewer pointers than ids") && !strstr(report, "not ok"),
+           "statuses, most of them those of NVIDIA's library", "see above");
 }
 
 /* ---- planted bugs */
@@ -205,7 +221,9 @@ static void undeclared(int wrong)
 {
     open_library();
     cudnnBackendDescriptor_t plan = new_plan(&PLAIN, false);
-    const CudaRange ranges[] = {range_of(gpu[0].a, 0, OTHER, 0, "d0.a"), range_of(gpu[0].b, 0, wrong ? Y_COUNT - 1 : Y_COUNT, 1, "d0.y"), range_of(gpu[0].w, 0, FLOATS, 1, "d0.work")};
+    const CudaRange ranges[] = {range_of(gpu[0].a, 0, OTHER, 0, "d0.a"),
+                                range_of(gpu[0].b, 0, wrong ? Y_COUNT - 1 : Y_COUNT, 1, "d0.y"),
+                                range_of(gpu[0].w, 0, FLOATS, 1, "d0.work")};
     declare(gpu[0].stream[0], "d0.c1", ranges, 3);
     run(plan, gpu[0].b, gpu[0].a, gpu[0].a);
 }
@@ -215,7 +233,8 @@ static void unwritten(int wrong)
 {
     open_library();
     cudnnBackendDescriptor_t plan = new_plan(&PLAIN, false);
-    const CudaRange ranges[] = {range_of(gpu[0].a, 0, OTHER, 0, "d0.a"), range_of(gpu[0].b, 0, FLOATS, 1, "d0.y"), range_of(gpu[0].w, 0, FLOATS, 1, "d0.work")};
+    const CudaRange ranges[] = {range_of(gpu[0].a, 0, OTHER, 0, "d0.a"), range_of(gpu[0].b, 0, FLOATS, 1, "d0.y"),
+                                range_of(gpu[0].w, 0, FLOATS, 1, "d0.work")};
     declare(gpu[0].stream[0], "d0.c1", ranges, 3);
     if (!wrong)
         MUST(cu->memset_d8_async(gpu[0].b + 4 * SAFE, 0, 4 * W_COUNT, gpu[0].stream[0]));

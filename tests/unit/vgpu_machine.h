@@ -18,7 +18,7 @@ typedef struct Gpu {
     CUcontext context;
     CUmodule module;
     CUstream stream[STREAMS];
-    CUdeviceptr a, b, w;                /* FLOATS floats each; a[i] = i, the others are 0 */
+    CUdeviceptr a, b, w; /* FLOATS floats each; a[i] = i, the others are 0 */
 } Gpu;
 
 static const CudaDriver *cu;
@@ -26,7 +26,7 @@ static Gpu gpu[DEVICES];
 static int gpus;
 static CudaDeclare *declare;
 static const char *(*violation)(int);
-static char scratch[200];               /* folder */
+static char scratch[200]; /* folder */
 
 /* ---- calls that must succeed; a failure that the virtual GPU has reported is what some tests are about */
 
@@ -41,10 +41,7 @@ static inline void must(CUresult r, const char *call, int line)
 }
 #define MUST(call) must(call, #call, __LINE__)
 
-static inline void use(int d)
-{
-    MUST(cu->ctx_set_current(gpu[d].context));
-}
+static inline void use(int d) { MUST(cu->ctx_set_current(gpu[d].context)); }
 
 static inline void finish(int d)
 {
@@ -64,13 +61,15 @@ static inline CUresult try_launch(int d, CUstream s, const char *name, int block
 static inline CUresult try_launch_early(CUstream s, const char *name, int blocks, int threads, void **parameters)
 {
     CUfunction f;
-    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value.programmaticStreamSerializationAllowed = 1};
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                               .value.programmaticStreamSerializationAllowed = 1};
     CUlaunchConfig config = {(unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, 0, s, &early, 1};
     CUresult r = cu->module_get_function(&f, gpu[0].module, name);
     return r ? r : cu->launch_kernel_ex(&config, f, parameters, NULL);
 }
-#define PARAMETERS(...) (void *[]) { __VA_ARGS__ }
-#define LAUNCH(d, s, name, blocks, threads, shared, ...)                                                                      \
+#define PARAMETERS(...)                                                                                                          \
+    (void *[]) { __VA_ARGS__ }
+#define LAUNCH(d, s, name, blocks, threads, shared, ...)                                                                         \
     must(try_launch(d, gpu[d].stream[s], name, blocks, threads, shared, PARAMETERS(__VA_ARGS__)), name, __LINE__)
 
 static inline void download(int d, float *to, CUdeviceptr from, int64_t count)
@@ -182,7 +181,8 @@ static inline void read_report(int from, char report[REPORT])
 }
 
 /* what it says: a line for each violation, and what the scenario itself prints */
-static inline int in_process(const char *machine, uint64_t seed, const char *arch, Scenario *scenario, int wrong, char report[REPORT])
+static inline int in_process(const char *machine, uint64_t seed, const char *arch, Scenario *scenario, int wrong,
+                             char report[REPORT])
 {
     int ends[2], status;
     fflush(stdout);
@@ -217,13 +217,14 @@ static inline bool build(const char *arch, const char *more)
 {
     char command[3000];
     const char *compiler = getenv("CXX");
-    snprintf(command, sizeof command,
-             "kept=%s/tests/kernels.%s${CXX:+.own}.so; { [ -z \"$CXX\" ] && [ -e $kept ] && [ -z \"$(find %s/runtime/abi %s/tests/vgpu/include %s/tests/vgpu/kernels.cu %s/tests/unit/vgpu_machine.h -newer $kept)\" ]; } || { "
-             "%s -x c++ -std=c++17 -O1 -march=native -DMGPU_VGPU -w -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics "
-             "-fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs %s -I %s/runtime/abi -I %s/tests/vgpu/include %s/tests/vgpu/kernels.cu -o $kept.$$ -lm -lc && "
-             "mv $kept.$$ $kept; } && cp $kept %s/%s.so",
-             MGPU_BINARY, arch, MGPU_SOURCE, MGPU_SOURCE, MGPU_SOURCE, MGPU_SOURCE, compiler && *compiler ? compiler : "c++", more, MGPU_SOURCE,
-             MGPU_SOURCE, MGPU_SOURCE, scratch, arch);
+    snprintf(
+        command, sizeof command,
+        "kept=%s/tests/kernels.%s${CXX:+.own}.so; { [ -z \"$CXX\" ] && [ -e $kept ] && [ -z \"$(find %s/runtime/abi %s/tests/vgpu/include %s/tests/vgpu/kernels.cu %s/tests/unit/vgpu_machine.h -newer $kept)\" ]; } || { "
+        "%s -x c++ -std=c++17 -O1 -march=native -DMGPU_VGPU -w -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics "
+        "-fno-strict-aliasing -fno-math-errno -ffp-contract=off -ffunction-sections -Wl,--emit-relocs %s -I %s/runtime/abi -I %s/tests/vgpu/include %s/tests/vgpu/kernels.cu -o $kept.$$ -lm -lc && "
+        "mv $kept.$$ $kept; } && cp $kept %s/%s.so",
+        MGPU_BINARY, arch, MGPU_SOURCE, MGPU_SOURCE, MGPU_SOURCE, MGPU_SOURCE, compiler && *compiler ? compiler : "c++", more,
+        MGPU_SOURCE, MGPU_SOURCE, MGPU_SOURCE, scratch, arch);
     return system(command) == 0;
 }
 
@@ -263,7 +264,8 @@ static inline void count_planted(int least, const char *of)
 }
 
 /* right: nothing is reported; wrong: this */
-static inline void both(const char *name, const char *machine, const char *arch, Scenario *scenario, const char *kind, const char *text)
+static inline void both(const char *name, const char *machine, const char *arch, Scenario *scenario, const char *kind,
+                        const char *text)
 {
     char report[REPORT], why[REPORT + 200] = "", begin[80];
     plant(name);
@@ -274,7 +276,8 @@ static inline void both(const char *name, const char *machine, const char *arch,
             snprintf(why, sizeof why, "%s, seed %d, the right one: status %d, %s", arch, (int)seed, status, report);
         status = in_process(machine, seed, arch, scenario, 1, report);
         if (!*why && (status || (*kind && strncmp(report, begin, strlen(begin)) != 0) || !strstr(report, text)))
-            snprintf(why, sizeof why, "%s, seed %d, the wrong one: status %d, %s", arch, (int)seed, status, *report ? report : "nothing found");
+            snprintf(why, sizeof why, "%s, seed %d, the wrong one: status %d, %s", arch, (int)seed, status,
+                     *report ? report : "nothing found");
     }
     char title[200];
     snprintf(title, sizeof title, "%s (%s)", name, arch);
@@ -297,7 +300,8 @@ static inline void open_scratch(void)
     snprintf(scratch, sizeof scratch, "%s/vgpu_test.XXXXXX", folder ? folder : "/tmp");
     if (!mkdtemp(scratch))
         exit(3);
-    bool built = build("vgpu", "") && build("vgpu-check", "-g1 -fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero -nostdlib");
+    bool built =
+        build("vgpu", "") && build("vgpu-check", "-g1 -fsanitize=thread,bounds,alignment,shift,integer-divide-by-zero -nostdlib");
     result(built, "kernels.cu compiles", "see above");
     if (!built)
         exit(1);

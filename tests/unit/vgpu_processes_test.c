@@ -13,7 +13,9 @@ static const int FIRST[PROCESSES + 1] = {0, 1, 3};
 static ncclComm_t comms[MEMBERS];
 static int process, id_pipe[2];
 #define NCCL_FIELD(result, symbol, field, parameters) result(*field) parameters;
-static struct { NCCL_FUNCTIONS(NCCL_FIELD) } nccl;
+static struct {
+    NCCL_FUNCTIONS(NCCL_FIELD)
+} nccl;
 #undef NCCL_FIELD
 
 static float *at(CUdeviceptr p, int64_t element) { return (float *)(uintptr_t)(p + 4 * (CUdeviceptr)element); }
@@ -33,7 +35,8 @@ static ncclUniqueId open_nccl(void)
 {
     ncclUniqueId id;
     void *library = dlopen(MGPU_BINARY "/vgpu/libnccl.so.2", RTLD_NOW), *symbol;
-#define NCCL_LOOK_UP(result, name, field, parameters) memcpy(&nccl.field, (symbol = dlsym(library, #name), &symbol), sizeof nccl.field);
+#define NCCL_LOOK_UP(result, name, field, parameters)                                                                            \
+    memcpy(&nccl.field, (symbol = dlsym(library, #name), &symbol), sizeof nccl.field);
     NCCL_FUNCTIONS(NCCL_LOOK_UP)
 #undef NCCL_LOOK_UP
     if (process == 0 && (nccl.get_unique_id(&id) || write(id_pipe[1], &id, sizeof id) != sizeof id))
@@ -98,9 +101,11 @@ static void transfers(int wrong)
         nccl.broadcast(at(gpu[d].a, 7), at(gpu[d].b, 90), 5, ncclFloat32, 2, comms[d], stream_of(d));
         nccl.reduce_scatter(at(gpu[d].a, 0), at(gpu[d].a, 30 * d), 30, ncclFloat32, ncclSum, comms[d], stream_of(d));
         if (d != 1)
-            d ? nccl.receive(at(gpu[d].w, 0), 10, ncclFloat32, 0, comms[d], stream_of(d)) : nccl.send(at(gpu[d].b, 20), 10, ncclFloat32, 2, comms[d], stream_of(d));
+            d ? nccl.receive(at(gpu[d].w, 0), 10, ncclFloat32, 0, comms[d], stream_of(d))
+              : nccl.send(at(gpu[d].b, 20), 10, ncclFloat32, 2, comms[d], stream_of(d));
         for (int k = 0; k < 2; k++)
-            nccl.reduce(at(gpu[d].b, PARTS[k]), at(gpu[d].b, PARTS[k]), (size_t)(PARTS[k + 1] - PARTS[k]), ncclFloat32, ncclSum, k, comms[d], stream_of(d));
+            nccl.reduce(at(gpu[d].b, PARTS[k]), at(gpu[d].b, PARTS[k]), (size_t)(PARTS[k + 1] - PARTS[k]), ncclFloat32, ncclSum,
+                        k, comms[d], stream_of(d));
     }
     EACH_OWN(d)
     all_reduce(d, gpu[d].a, 100);
@@ -149,7 +154,8 @@ static void other_order(int wrong)
         {
             bool b = k != (process && wrong);
             CUdeviceptr p = b ? gpu[d].b : gpu[d].a;
-            declare(stream_of(d), "a sum", (CudaRange[]){range_of(p, 0, 100, 0, b ? "b" : "a"), range_of(p, 0, 100, 1, b ? "b" : "a")}, 2);
+            declare(stream_of(d), "a sum",
+                    (CudaRange[]){range_of(p, 0, 100, 0, b ? "b" : "a"), range_of(p, 0, 100, 1, b ? "b" : "a")}, 2);
             all_reduce(d, p, 100);
         }
         nccl.group_end();
@@ -214,7 +220,8 @@ static void gone(int wrong)
         nccl.comm_get_async_error(comms[d], &error);
     }
     if (error)
-        printf("error %d, a call %d\n", error, nccl.all_reduce(at(gpu[0].a, 0), at(gpu[0].a, 0), 100, ncclFloat32, ncclSum, comms[0], stream_of(0)));
+        printf("error %d, a call %d\n", error,
+               nccl.all_reduce(at(gpu[0].a, 0), at(gpu[0].a, 0), 100, ncclFloat32, ncclSum, comms[0], stream_of(0)));
     close_all();
 }
 
@@ -231,7 +238,8 @@ static bool run_together(Scenario *scenario, int wrong, uint64_t seed, char *rep
         dup2(ends[1], 1);
         if (!freopen("/dev/null", "w", stderr))
             _exit(7);
-        snprintf(scratch + strlen(scratch), sizeof scratch - strlen(scratch), "/%d", process); /* each writes its machine there */
+        /* each writes its machine there */
+        snprintf(scratch + strlen(scratch), sizeof scratch - strlen(scratch), "/%d", process);
         open_machine("patience 3", seed + (uint64_t)(10 * process), "vgpu");
         scenario(wrong);
         for (int k = 0; violation(k); k++)

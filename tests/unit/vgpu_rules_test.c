@@ -9,15 +9,15 @@
 
 #define IS(status) #status, status
 enum { /* CUresult, that the runtime never compares with */
-    CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
-    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
-    CUDA_ERROR_STREAM_CAPTURE_MERGE = 902,
-    CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
-    CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
-    CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
-    CUDA_ERROR_CAPTURED_EVENT = 907,
-    CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908
+       CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
+       CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+       CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+       CUDA_ERROR_STREAM_CAPTURE_MERGE = 902,
+       CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+       CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
+       CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
+       CUDA_ERROR_CAPTURED_EVENT = 907,
+       CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908
 };
 enum { ncclSystemError = 2, ncclInvalidArgument = 4, ncclInvalidUsage = 5 };
 enum { NVML_ERROR_UNINITIALIZED = 1, NVML_ERROR_INVALID_ARGUMENT = 2 };
@@ -133,9 +133,18 @@ static CUresult host_freed_as_device(bool wrong)
     return wrong ? cu->mem_free((CUdeviceptr)(uintptr_t)memory) : cu->mem_free_host(memory);
 }
 
-static CUresult upload_past_end(bool wrong) { return cu->memcpy_htod_async(gpu[0].b + (wrong ? 4 * FLOATS - 8 : 0), new_locked(4), 16, stream(0)); }
-static CUresult download_past_end(bool wrong) { return cu->memcpy_dtoh_async(new_locked(4), gpu[0].b + (wrong ? 4 * FLOATS - 8 : 0), 16, stream(0)); }
-static CUresult copy_past_end(bool wrong) { return cu->memcpy_dtod_async(gpu[0].b, gpu[0].a + (wrong ? 8 : 0), 4 * FLOATS, stream(0)); }
+static CUresult upload_past_end(bool wrong)
+{
+    return cu->memcpy_htod_async(gpu[0].b + (wrong ? 4 * FLOATS - 8 : 0), new_locked(4), 16, stream(0));
+}
+static CUresult download_past_end(bool wrong)
+{
+    return cu->memcpy_dtoh_async(new_locked(4), gpu[0].b + (wrong ? 4 * FLOATS - 8 : 0), 16, stream(0));
+}
+static CUresult copy_past_end(bool wrong)
+{
+    return cu->memcpy_dtod_async(gpu[0].b, gpu[0].a + (wrong ? 8 : 0), 4 * FLOATS, stream(0));
+}
 static CUresult fill_past_end(bool wrong) { return cu->memset_d8_async(gpu[0].b, 0, 4 * FLOATS + (wrong ? 1 : 0), stream(0)); }
 
 static CUresult peer_context(bool wrong)
@@ -151,7 +160,8 @@ static CUresult write_value_alignment(bool wrong)
 static CUresult write_value_pageable(bool wrong)
 {
     static uint32_t pageable;
-    return cu->stream_write_value(stream(0), wrong ? (CUdeviceptr)(uintptr_t)&pageable : gpu[0].b, 1, CU_STREAM_WRITE_VALUE_DEFAULT);
+    return cu->stream_write_value(stream(0), wrong ? (CUdeviceptr)(uintptr_t)&pageable : gpu[0].b, 1,
+                                  CU_STREAM_WRITE_VALUE_DEFAULT);
 }
 
 /* ---- modules and launches */
@@ -203,15 +213,18 @@ static int most_shared(void)
 
 static CUresult shared_asked(bool wrong)
 {
-    return cu->func_set_attribute(function_of(0, "twice"), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most_shared() + (wrong ? 1 : 0));
+    return cu->func_set_attribute(function_of(0, "twice"), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                  most_shared() + (wrong ? 1 : 0));
 }
 
-typedef struct Shape { unsigned grid[3], block[3], shared; } Shape;
+typedef struct Shape {
+    unsigned grid[3], block[3], shared;
+} Shape;
 static CUresult launch(const char *name, Shape s)
 {
     static int64_t n = 1;
-    return cu->launch_kernel(function_of(0, name), s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2], s.shared, stream(0),
-                             PARAMETERS(&gpu[0].a, &gpu[0].b, &n), NULL);
+    return cu->launch_kernel(function_of(0, name), s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2], s.shared,
+                             stream(0), PARAMETERS(&gpu[0].a, &gpu[0].b, &n), NULL);
 }
 
 static CUresult empty_grid(bool wrong) { return launch("twice", (Shape){{wrong ? 0 : 1, 1, 1}, {32, 1, 1}, 0}); }
@@ -222,7 +235,10 @@ static CUresult grid_z(bool wrong) { return launch("twice", (Shape){{1, 1, wrong
 static CUresult block_threads(bool wrong) { return launch("twice", (Shape){{1, 1, 1}, {wrong ? 1025 : 1024, 1, 1}, 0}); }
 static CUresult block_product(bool wrong) { return launch("twice", (Shape){{1, 1, 1}, {32, wrong ? 33 : 32, 1}, 0}); }
 static CUresult block_z(bool wrong) { return launch("twice", (Shape){{1, 1, 1}, {1, 1, wrong ? 65 : 64}, 0}); }
-static CUresult shared_unasked(bool wrong) { return launch("twice", (Shape){{1, 1, 1}, {32, 1, 1}, wrong ? (48 << 10) + 1 : 48 << 10}); }
+static CUresult shared_unasked(bool wrong)
+{
+    return launch("twice", (Shape){{1, 1, 1}, {32, 1, 1}, wrong ? (48 << 10) + 1 : 48 << 10});
+}
 
 static CUresult shared_as_asked(bool wrong)
 {
@@ -235,7 +251,8 @@ static CUresult registers(bool wrong) { return launch("twice", (Shape){{1, 1, 1}
 
 static CUresult bounds(bool wrong)
 {
-    static const char PTX[] = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry bound()\n.maxntid 64, 1, 1\n{\nret;\n}\n";
+    static const char PTX[] =
+        ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry bound()\n.maxntid 64, 1, 1\n{\nret;\n}\n";
     CUmodule module = NULL;
     CUfunction function = NULL;
     int most = 0;
@@ -249,13 +266,15 @@ static CUresult bounds(bool wrong)
 static CUresult function_of_another_context(bool wrong)
 {
     int64_t n = 1;
-    return cu->launch_kernel(function_of(wrong ? 1 : 0, "twice"), 1, 1, 1, 32, 1, 1, 0, stream(0), PARAMETERS(&gpu[0].a, &gpu[0].b, &n), NULL);
+    return cu->launch_kernel(function_of(wrong ? 1 : 0, "twice"), 1, 1, 1, 32, 1, 1, 0, stream(0),
+                             PARAMETERS(&gpu[0].a, &gpu[0].b, &n), NULL);
 }
 
 static CUresult no_parameters(bool wrong)
 {
     int64_t n = 1;
-    return cu->launch_kernel(function_of(0, "twice"), 1, 1, 1, 32, 1, 1, 0, stream(0), wrong ? NULL : PARAMETERS(&gpu[0].a, &gpu[0].b, &n), NULL);
+    return cu->launch_kernel(function_of(0, "twice"), 1, 1, 1, 32, 1, 1, 0, stream(0),
+                             wrong ? NULL : PARAMETERS(&gpu[0].a, &gpu[0].b, &n), NULL);
 }
 
 /* ---- launches with attributes: programmatic dependent launch */
@@ -263,7 +282,8 @@ static CUresult launch_twice(bool early)
 {
     int64_t n = 1;
     void **parameters = PARAMETERS(&gpu[0].a, &gpu[0].b, &n);
-    return early ? try_launch_early(stream(0), "twice", 1, 32, parameters) : try_launch(0, stream(0), "twice", 1, 32, 0, parameters);
+    return early ? try_launch_early(stream(0), "twice", 1, 32, parameters)
+                 : try_launch(0, stream(0), "twice", 1, 32, 0, parameters);
 }
 
 static CUresult early_after_nothing(bool wrong)
@@ -389,7 +409,10 @@ static CUresult end(int s)
     return cu->stream_end_capture(stream(s), &graph);
 }
 
-static CUresult capture_mode(bool wrong) { return cu->stream_begin_capture(stream(0), wrong ? 3 : CU_STREAM_CAPTURE_MODE_RELAXED); }
+static CUresult capture_mode(bool wrong)
+{
+    return cu->stream_begin_capture(stream(0), wrong ? 3 : CU_STREAM_CAPTURE_MODE_RELAXED);
+}
 
 static CUresult capture_twice(bool wrong)
 {
@@ -648,8 +671,10 @@ static CUresult host_function_nowhere(bool wrong)
 }
 
 /* ---- NCCL */
-#define FIELD(result, symbol, field, parameters) result (*field) parameters;
-static struct { NCCL_FUNCTIONS(FIELD) NCCL_LATER(FIELD) } nccl;
+#define FIELD(result, symbol, field, parameters) result(*field) parameters;
+static struct {
+    NCCL_FUNCTIONS(FIELD) NCCL_LATER(FIELD)
+} nccl;
 static ncclComm_t comms[DEVICES];
 
 static void look_up(const char *file, const char *symbol, void *field)
@@ -876,7 +901,10 @@ static CUresult nccl_freed_captured(bool wrong)
     return nccl.mem_free(memory);
 }
 
-static ncclResult_t sum_of(void) { return nccl.all_reduce(at(gpu[0].a), at(gpu[0].a), 16, ncclFloat32, ncclSum, comms[0], stream(0)); }
+static ncclResult_t sum_of(void)
+{
+    return nccl.all_reduce(at(gpu[0].a), at(gpu[0].a), 16, ncclFloat32, ncclSum, comms[0], stream(0));
+}
 
 static CUresult nccl_captured_globally(bool wrong)
 {
@@ -908,7 +936,9 @@ static CUresult nccl_graph_left(bool wrong)
 }
 
 /* ---- cuBLASLt: A [8, 8] of f32 by B, to D */
-static struct { CUBLASLT_FUNCTIONS(FIELD) } lt;
+static struct {
+    CUBLASLT_FUNCTIONS(FIELD)
+} lt;
 static cublasLtHandle_t handle;
 static cublasLtMatmulDesc_t desc;
 static cublasLtMatrixLayout_t matrix[3];
@@ -942,8 +972,8 @@ static cublasStatus_t look(cublasLtMatrixLayout_t d, int wanted)
 static cublasStatus_t multiply(int device)
 {
     static const float ONE = 1, ZERO = 0;
-    return lt.matmul(handle, desc, &ONE, at(gpu[0].a), matrix[0], at(gpu[0].b), matrix[1], &ZERO, at(gpu[0].w), matrix[2], at(gpu[0].w), matrix[2], &chosen.algo,
-                     NULL, 0, gpu[device].stream[0]);
+    return lt.matmul(handle, desc, &ONE, at(gpu[0].a), matrix[0], at(gpu[0].b), matrix[1], &ZERO, at(gpu[0].w), matrix[2],
+                     at(gpu[0].w), matrix[2], &chosen.algo, NULL, 0, gpu[device].stream[0]);
 }
 
 static CUresult lt_no_context(bool wrong)
@@ -1056,7 +1086,9 @@ static CUresult lt_captured(bool wrong)
 }
 
 /* ---- NVML */
-static struct { NVML_FUNCTIONS(FIELD) } nvml;
+static struct {
+    NVML_FUNCTIONS(FIELD)
+} nvml;
 
 static void open_nvml(bool start)
 {
@@ -1089,7 +1121,12 @@ static CUresult nvml_index(bool wrong)
 }
 
 /* ---- all of them */
-static const struct { const char *name, *machine; Rule *rule; const char *word; CUresult status; } RULES[] = {
+static const struct {
+    const char *name, *machine;
+    Rule *rule;
+    const char *word;
+    CUresult status;
+} RULES[] = {
     {"flags of cuInit", NULL, init_flags, IS(CUDA_ERROR_INVALID_VALUE)},
     {"the name of no error", NULL, error_name, IS(CUDA_ERROR_INVALID_VALUE)},
     {"the words of no error", NULL, error_text, IS(CUDA_ERROR_INVALID_VALUE)},
@@ -1172,7 +1209,8 @@ static const struct { const char *name, *machine; Rule *rule; const char *word; 
     {"a wait outside for an event captured without the external flag", NULL, follow_captured, IS(CUDA_ERROR_CAPTURED_EVENT)},
     {"a note while the stream is captured", NULL, note_while_captured, IS(CUDA_ERROR_NOT_SUPPORTED)},
     {"memory allocated by a thread that captures", NULL, allocate_here, IS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)},
-    {"memory allocated while another thread captures globally", NULL, allocate_elsewhere, IS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)},
+    {"memory allocated while another thread captures globally", NULL, allocate_elsewhere,
+     IS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)},
     {"a stream destroyed while it is captured", NULL, captured_stream_destroyed, IS(CUDA_ERROR_INVALID_HANDLE)},
     {"a wait for a stream that was destroyed", NULL, stream_gone, IS(CUDA_ERROR_INVALID_HANDLE)},
     {"a stream destroyed twice", NULL, stream_destroyed_twice, IS(CUDA_ERROR_INVALID_HANDLE)},
@@ -1252,13 +1290,18 @@ static void test_rule(int k)
     snprintf(expected[1], sizeof expected[1], "%d", RULES[k].status);
     bool good = true;
     for (int wrong = 0; wrong < 2; wrong++)
-        good = !in_process(RULES[k].machine, 1, "vgpu", ask, wrong, report[wrong]) && strcmp(report[wrong], expected[wrong]) == 0 && good;
-    snprintf(why, sizeof why, "the right call answers '%.40s', the breach '%.40s', not %s (%s)", report[0], report[1], RULES[k].word, expected[1]);
+        good = !in_process(RULES[k].machine, 1, "vgpu", ask, wrong, report[wrong]) &&
+               strcmp(report[wrong], expected[wrong]) == 0 && good;
+    snprintf(why, sizeof why, "the right call answers '%.40s', the breach '%.40s', not %s (%s)", report[0], report[1],
+             RULES[k].word, expected[1]);
     result(good, RULES[k].name, why);
 }
 
 /* ---- cards: what they can, and a byte more */
-static const struct { const char *word, *name; int capability, shared; } CARDS[] = {
+static const struct {
+    const char *word, *name;
+    int capability, shared;
+} CARDS[] = {
     {"A100", "Virtual NVIDIA A100-SXM4-80GB", 80, 166912},
     {"H100", "Virtual NVIDIA H100 80GB HBM3", 90, 232448},
     {"H200", "Virtual NVIDIA H200", 90, 232448},
@@ -1278,7 +1321,8 @@ static void look_at_card(int k)
     if (strcmp(name, CARDS[k].name) != 0 || 10 * major + minor != CARDS[k].capability || most_shared() != CARDS[k].shared)
         printf("%s, capability %d.%d, %d bytes of shared memory; ", name, major, minor, most_shared());
     for (int more = 0; more < 2; more++)
-        if ((most = cu->func_set_attribute(function_of(0, "twice"), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CARDS[k].shared + more)) != more * CUDA_ERROR_INVALID_VALUE)
+        if ((most = cu->func_set_attribute(function_of(0, "twice"), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                           CARDS[k].shared + more)) != more * CUDA_ERROR_INVALID_VALUE)
             printf("%d more than it has: %d; ", more, most);
     if (launch("twice", (Shape){{1, 1, 1}, {32, 1, 1}, (unsigned)CARDS[k].shared}))
         printf("what it has cannot be launched");
@@ -1311,7 +1355,8 @@ static void test_before_init(void)
         _exit(count_of(&count));
     }
     waitpid(child, &status, 0);
-    result(WIFEXITED(status) && WEXITSTATUS(status) == CUDA_ERROR_NOT_INITIALIZED, "a call before cuInit", "it is not CUDA_ERROR_NOT_INITIALIZED");
+    result(WIFEXITED(status) && WEXITSTATUS(status) == CUDA_ERROR_NOT_INITIALIZED, "a call before cuInit",
+           "it is not CUDA_ERROR_NOT_INITIALIZED");
 }
 
 int main(void)

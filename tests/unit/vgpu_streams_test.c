@@ -144,7 +144,8 @@ static void add_one(void *number) { *(float *)number += 1; }
 static void host_function_too_early(int wrong)
 {
     float *at = new_locked(100);
-    CudaRange ranges[] = {{(CUdeviceptr)(uintptr_t)at, (CUdeviceptr)(uintptr_t)(at + 1), 0, NULL}, {(CUdeviceptr)(uintptr_t)at, (CUdeviceptr)(uintptr_t)(at + 1), 1, NULL}};
+    CudaRange ranges[] = {{(CUdeviceptr)(uintptr_t)at, (CUdeviceptr)(uintptr_t)(at + 1), 0, NULL},
+                          {(CUdeviceptr)(uintptr_t)at, (CUdeviceptr)(uintptr_t)(at + 1), 1, NULL}};
     MUST(cu->memcpy_dtoh_async(at, gpu[0].a, 400, gpu[0].stream[0]));
     wait_of(1, 0, !wrong);
     declare(gpu[0].stream[1], "f1", ranges, 2);
@@ -334,8 +335,15 @@ static void result_too_early(int wrong)
 
 static void test_order(void)
 {
-    static const struct { const char *name; Scenario *scenario; const char *text; bool alone; } CASES[] = { /* alone: with declarations only */
-        {"read without a wait for the write", read_after_write, "c2 (twice) reads d0.x, bytes [0, 400) of device memory, which c1 (twice) writes", false},
+    /* alone: with declarations only */
+    static const struct {
+        const char *name;
+        Scenario *scenario;
+        const char *text;
+        bool alone;
+    } CASES[] = {
+        {"read without a wait for the write", read_after_write,
+         "c2 (twice) reads d0.x, bytes [0, 400) of device memory, which c1 (twice) writes", false},
         {"write without a wait for the read", write_after_read, "which c1 (twice) reads", false},
         {"write without a wait for the write", write_after_write, "which c1 (twice) writes", false},
         {"event that is recorded too early", early_record, "c2 (twice) reads", false},
@@ -366,7 +374,8 @@ static void test_order(void)
     both("staging memory filled too early", NULL, "vgpu", staging_too_early, "host", "the host changed the 400 bytes");
     both("result read too early", NULL, "vgpu", result_too_early, "host", "not there yet");
     char report[REPORT];
-    int status = in_process(NULL, 1, "vgpu", capture_errors, 1, report) + in_process(NULL, 1, "vgpu", capture_errors, 0, report + strlen(report));
+    int status = in_process(NULL, 1, "vgpu", capture_errors, 1, report) +
+                 in_process(NULL, 1, "vgpu", capture_errors, 0, report + strlen(report));
     result(!status && !*report, "what must not be done while a stream is captured", report);
 }
 
@@ -374,13 +383,16 @@ static void test_order(void)
 
 static ncclComm_t comms[2][DEVICES];
 #define NCCL_FIELD(result, symbol, field, parameters) result(*field) parameters;
-static struct { NCCL_FUNCTIONS(NCCL_FIELD) NCCL_LATER(NCCL_FIELD) } nccl;
+static struct {
+    NCCL_FUNCTIONS(NCCL_FIELD) NCCL_LATER(NCCL_FIELD)
+} nccl;
 #undef NCCL_FIELD
 
 static void open_nccl(int communicators)
 {
     void *library = dlopen(MGPU_BINARY "/vgpu/libnccl.so.2", RTLD_NOW), *at;
-#define NCCL_LOOK_UP(result, symbol, field, parameters) memcpy(&nccl.field, (at = dlsym(library, #symbol), &at), sizeof nccl.field);
+#define NCCL_LOOK_UP(result, symbol, field, parameters)                                                                          \
+    memcpy(&nccl.field, (at = dlsym(library, #symbol), &at), sizeof nccl.field);
     NCCL_FUNCTIONS(NCCL_LOOK_UP)
     NCCL_LATER(NCCL_LOOK_UP)
 #undef NCCL_LOOK_UP
@@ -400,8 +412,8 @@ static ncclResult_t sum(int comm, int d, int stream, CUdeviceptr at, int64_t cou
         ranges[writes] = range_of(at, 0, count, writes, name);
     use(d);
     declare(gpu[d].stream[stream], operation, ranges, 2);
-    ncclResult_t r = nccl.all_reduce((void *)(uintptr_t)at, (void *)(uintptr_t)at, (size_t)count, sum_type, ncclSum, comms[comm][d],
-                                     gpu[d].stream[stream]);
+    ncclResult_t r = nccl.all_reduce((void *)(uintptr_t)at, (void *)(uintptr_t)at, (size_t)count, sum_type, ncclSum,
+                                     comms[comm][d], gpu[d].stream[stream]);
     declare(gpu[d].stream[stream], NULL, NULL, -1);
     return r;
 }
@@ -489,7 +501,12 @@ static void result_of_sum_too_early(int wrong)
 }
 
 /* ---- sums in graphs: captured and launched by a thread for each device, as the runtime does */
-typedef struct Captured { int device; bool captures; CUgraphExec exec[2]; int first, launches; } Captured;
+typedef struct Captured {
+    int device;
+    bool captures;
+    CUgraphExec exec[2];
+    int first, launches;
+} Captured;
 
 static void *capture_sums(void *context)
 {
@@ -532,7 +549,10 @@ static void captured_sums(int which, int launches, bool one_thread)
     Captured c[DEVICES];
     open_nccl(1);
     for (int d = 0; d < DEVICES; d++)
-        c[d] = (Captured){.device = d, .captures = which != 1 || d != 1, .first = which == 2 && d == 1, .launches = which == 3 && d == 2 ? launches - 1 : launches};
+        c[d] = (Captured){.device = d,
+                          .captures = which != 1 || d != 1,
+                          .first = which == 2 && d == 1,
+                          .launches = which == 3 && d == 2 ? launches - 1 : launches};
     on_threads(capture_sums, c);
     if (one_thread)
         for (int d = 0; d < DEVICES; d++)
@@ -644,22 +664,32 @@ static void ordered_by_sum(int wrong)
 
 static void test_collectives(void)
 {
-    both("sums in another order", NULL, "vgpu", swapped_sums, "collective", "d1.m1 of member 1 sums bucket2, d0.m1 before it bucket1");
+    both("sums in another order", NULL, "vgpu", swapped_sums, "collective",
+         "d1.m1 of member 1 sums bucket2, d0.m1 before it bucket1");
     both("sums of unequal size", NULL, "vgpu", unequal_sums, "collective", "sums 99 elements of type 7, d0.m1 before it 100");
-    both("sums of one device long before those of the others", NULL, "vgpu", many_sums, "collective", "sums 99 elements of type 7, d0.m1 before it 100");
+    both("sums of one device long before those of the others", NULL, "vgpu", many_sums, "collective",
+         "sums 99 elements of type 7, d0.m1 before it 100");
     both("sums at two places of registered memory", NULL, "vgpu", registered_sums, "collective",
          "d1.m1 of member 1 sums byte 16 of registered memory, d0.m1 before it byte 0 of registered memory");
-    both("sums of two types", NULL, "vgpu", sums_of_two_types, "collective", "sums 100 elements of type 2, d0.m1 before it 100 of type 7");
-    both("sum that a device leaves out", NULL, "vgpu", skipped_sum, "collective", "d1.m1 of member 1 sums bucket2, d0.m1 before it bucket1");
+    both("sums of two types", NULL, "vgpu", sums_of_two_types, "collective",
+         "sums 100 elements of type 2, d0.m1 before it 100 of type 7");
+    both("sum that a device leaves out", NULL, "vgpu", skipped_sum, "collective",
+         "d1.m1 of member 1 sums bucket2, d0.m1 before it bucket1");
     both("result of a sum without a wait", NULL, "vgpu", result_of_sum_too_early, "race", "d0.m1 (ncclAllReduce)");
-    both("sum that a device does not begin", NULL, "vgpu", missing_member, "deadlock", "member 2 of ncclAllReduce, which has not begun it");
+    both("sum that a device does not begin", NULL, "vgpu", missing_member, "deadlock",
+         "member 2 of ncclAllReduce, which has not begun it");
     both("sums of two communicators that wait for each other", NULL, "vgpu", crossed_sums, "deadlock", "again");
     both("sum without a wait for its operand", NULL, "vgpu", sum_without_wait, "race", "d0.m1 (ncclAllReduce)");
-    both("sum that one device captures and another does not", NULL, "vgpu", captured_by_some, "collective", "d1.m1 of member 1 is not captured, d0.m1 before it is number 1 of a capture");
-    both("graphs of two sums", NULL, "vgpu", graphs_of_two_sums, "collective", "is number 2 of a capture, d0.m1 before it is number 1 of a capture");
-    both("graph that a device does not launch", NULL, "vgpu", graph_that_is_left_out, "deadlock", "member 2 of ncclAllReduce, which has not begun it");
-    both("graphs with sums that one thread launches", NULL, "vgpu", graphs_of_one_thread, "collective", "is called by the thread that called it for another member");
-    both("sum in a graph without a wait for its operand", NULL, "vgpu", captured_sum_without_wait, "race", "d0.m1 (ncclAllReduce)");
+    both("sum that one device captures and another does not", NULL, "vgpu", captured_by_some, "collective",
+         "d1.m1 of member 1 is not captured, d0.m1 before it is number 1 of a capture");
+    both("graphs of two sums", NULL, "vgpu", graphs_of_two_sums, "collective",
+         "is number 2 of a capture, d0.m1 before it is number 1 of a capture");
+    both("graph that a device does not launch", NULL, "vgpu", graph_that_is_left_out, "deadlock",
+         "member 2 of ncclAllReduce, which has not begun it");
+    both("graphs with sums that one thread launches", NULL, "vgpu", graphs_of_one_thread, "collective",
+         "is called by the thread that called it for another member");
+    both("sum in a graph without a wait for its operand", NULL, "vgpu", captured_sum_without_wait, "race",
+         "d0.m1 (ncclAllReduce)");
     both("copy that only a sum orders", NULL, "vgpu", ordered_by_sum, "race", "cuMemcpyPeerAsync");
 }
 
@@ -786,7 +816,8 @@ static void speeds(int wrong)
 static void devices(int wrong)
 {
     void *library = dlopen(MGPU_BINARY "/vgpu/libnvidia-ml.so.1", RTLD_NOW), *at;
-    nvmlReturn_t (*init)(void), (*count_of)(unsigned *), (*handle)(unsigned, nvmlDevice_t *), (*name)(nvmlDevice_t, char *, unsigned);
+    nvmlReturn_t (*init)(void), (*count_of)(unsigned *), (*handle)(unsigned, nvmlDevice_t *),
+        (*name)(nvmlDevice_t, char *, unsigned);
     unsigned count = 0;
     int shown = 0;
     (void)wrong;
@@ -815,8 +846,11 @@ static void devices(int wrong)
 static void test_devices(void)
 {
     static const char MACHINE[] = "name 0 a\nname 1 b\nname 2 c\nbus 0 0000:65:00.0\nbus 1 0000:07:00.0\nbus 2 0001:01:00.0\n";
-    static const struct { const char *visible, *says; } CASES[] = {
-        {NULL, "Virtual a 0000:65:00.0, Virtual b 0000:07:00.0, Virtual c 0001:01:00.0, NVML 0 0, Virtual b, Virtual a, Virtual c"},
+    static const struct {
+        const char *visible, *says;
+    } CASES[] = {
+        {NULL,
+         "Virtual a 0000:65:00.0, Virtual b 0000:07:00.0, Virtual c 0001:01:00.0, NVML 0 0, Virtual b, Virtual a, Virtual c"},
         {"2,0", "Virtual c 0001:01:00.0, Virtual a 0000:65:00.0, NVML 0 0, Virtual b, Virtual a, Virtual c"},
         {"1,7,0", "Virtual b 0000:07:00.0, NVML 0 0, Virtual b, Virtual a, Virtual c"},
         {"GPU-00112233-4455-6677-8899-aabbccddee01", "Virtual b 0000:07:00.0, NVML 0 0, Virtual b, Virtual a, Virtual c"},
@@ -835,7 +869,10 @@ static void test_devices(void)
 
 static void test_machine(void)
 {
-    static const struct { const char *name, *machine; Scenario *scenario; const char *says;
+    static const struct {
+        const char *name, *machine;
+        Scenario *scenario;
+        const char *says;
     } CASES[] = {
         {"a call that fails", "fail cuEventCreate 2 CUDA_ERROR_OUT_OF_MEMORY", failing_call,
          "event CUDA_SUCCESS\nevent CUDA_ERROR_OUT_OF_MEMORY\nevent CUDA_SUCCESS\n"},

@@ -12,9 +12,9 @@ typedef struct KernelCase {
     const char *name, *kernel, *wrong_kernel; /* wrong_kernel NULL: the last argument says it */
     Form form;
     int blocks, threads, shared;
-    int64_t right, wrong;               /* the last argument */
-    bool plain;                         /* found without checked accesses, too */
-    const char *kind, *text;            /* of the report */
+    int64_t right, wrong;    /* the last argument */
+    bool plain;              /* found without checked accesses, too */
+    const char *kind, *text; /* of the report */
 } KernelCase;
 
 static const KernelCase KERNELS[] = {
@@ -24,10 +24,12 @@ static const KernelCase KERNELS[] = {
     {"no barrier after stores", "reverse", NULL, A_B_WRONG, 1, 256, 0, 0, 1, false, "", "shared memory: "},
     {"no barrier before stores", "rounds", NULL, A_B_WRONG, 1, 256, 0, 0, 1, false, "barrier", "no barrier stands between"},
     {"no barrier of the warp", "reverse_warp", NULL, A_B_WRONG, 1, 256, 0, 0, 1, false, "", "shared memory: "},
-    {"update of what the warp still reads", "turns", NULL, B_WRONG, 1, 64, 0, 0, 1, false, "barrier", "no barrier stands between"},
+    {"update of what the warp still reads", "turns", NULL, B_WRONG, 1, 64, 0, 0, 1, false, "barrier",
+     "no barrier stands between"},
     {"shuffle in place of a barrier", "accumulate", NULL, B_WRONG, 1, 32, 0, 0, 1, false, "barrier", "no barrier stands between"},
     {"shared memory that nobody set", "unset", NULL, B_WRONG, 1, 64, 0, 0, 1, false, "uninitialised", "no thread of this block"},
-    {"more shared memory than the launch has", "dynamic", NULL, B_N, 1, 64, 1024, 256, 257, false, "bounds", "dynamic shared memory"},
+    {"more shared memory than the launch has", "dynamic", NULL, B_N, 1, 64, 1024, 256, 257, false, "bounds",
+     "dynamic shared memory"},
     {"index outside a shared array", "outside", NULL, B_N, 1, 32, 0, 0, 32, false, "bounds", "outside its array"},
     {"asynchronous copy used before it is there", "ahead", NULL, A_B_WRONG, 1, 32, 0, 0, 1, false, "barrier", "no barrier"},
     {"asynchronous copy that nobody waits for", "abandoned", NULL, A_B_WRONG, 1, 32, 0, 0, 1, true, "copy", "had not waited"},
@@ -50,8 +52,12 @@ static void run_kernel(int wrong)
     int64_t last = wrong ? k->wrong : k->right;
     Gpu *g = &gpu[0];
     const char *name = wrong && k->wrong_kernel ? k->wrong_kernel : k->kernel;
-    void *forms[][3] = {[A_B_WRONG] = {&g->a, &g->b, &last}, [B_WRONG] = {&g->b, &last}, [A_B_N] = {&g->a, &g->b, &last},
-                        [B_N] = {&g->b, &last}, [A_B] = {&g->a, &g->b}, [W_B_WRONG] = {&g->w, &g->b, &last}};
+    void *forms[][3] = {[A_B_WRONG] = {&g->a, &g->b, &last},
+                        [B_WRONG] = {&g->b, &last},
+                        [A_B_N] = {&g->a, &g->b, &last},
+                        [B_N] = {&g->b, &last},
+                        [A_B] = {&g->a, &g->b},
+                        [W_B_WRONG] = {&g->w, &g->b, &last}};
     MUST(try_launch(0, g->stream[0], name, k->blocks, k->threads, k->shared, forms[k->form]));
 }
 
@@ -178,10 +184,12 @@ static void test_operations(void)
 {
     both("store that is not declared", NULL, "vgpu-check", undeclared_store, "undeclared", "c1 (twice), kernels.cu:");
     both("load that is not declared", NULL, "vgpu-check", undeclared_load, "undeclared", "loads 4 bytes");
-    both("workspace read before it is written", NULL, "vgpu-check", load_before_store, "undeclared", "work: the operation declares that it writes");
+    both("workspace read before it is written", NULL, "vgpu-check", load_before_store, "undeclared",
+         "work: the operation declares that it writes");
     both("copy that is not declared", NULL, "vgpu", undeclared_copy, "undeclared", "u1 (cuMemcpyHtoDAsync) writes");
     both("declaration outside memory", NULL, "vgpu", declared_outside, "declaration", "y, 16388 bytes");
-    both("bytes that hold another buffer", NULL, "vgpu", stale, "stale", "c2 (twice) reads z, bytes [0, 400) of device memory, which hold y, written by c1 (twice)");
+    both("bytes that hold another buffer", NULL, "vgpu", stale, "stale",
+         "c2 (twice) reads z, bytes [0, 400) of device memory, which hold y, written by c1 (twice)");
     both("memory that nobody wrote", NULL, "vgpu-check", new_memory_read, "uninitialised", "byte 396 of 16384");
     both("memory that was freed", NULL, "vgpu-check", freed, "bounds", "freed");
     both("memory that was freed", NULL, "vgpu", freed, "bounds", "freed");
@@ -237,7 +245,8 @@ static void right_lanes(int wrong)
     download(0, (float *)b, gpu[0].b, 16 * 96);
     for (int t = 0; t < 96; t++) {
         int lane = t % 32, base = t - lane, *r = b + 16 * t;
-        int want[] = {base + 5, lane < 2 ? t : t - 2, lane % 8 < 5 ? t + 3 : t, t ^ 7, (int)0xAAAAAAAAu, 1, 32, 2, -1, 32 * base + 31 * 16};
+        int want[] = {base + 5, lane < 2 ? t : t - 2, lane % 8 < 5 ? t + 3 : t, t ^ 7, (int)0xAAAAAAAAu, 1, 32, 2,
+                      -1,       32 * base + 31 * 16};
         for (int k = 0; k < COUNT(want); k++)
             if (r[k] != want[k])
                 printf("thread %d, result %d: %d, not %d (%d)\n", t, k, r[k], want[k], popcount((unsigned)r[k]));
@@ -270,7 +279,8 @@ static void test_orders(void)
     status = in_process(NULL, 1, "vgpu", orders, 0, again);
     result(!status && strcmp(first, again) == 0, "a seed has one order", again);
     status = in_process(NULL, 2, "vgpu", orders, 0, other);
-    result(!status && strcmp(first, other) != 0 && strcmp(strstr(first, " 2 ") + 3, strstr(other, " 2 ") + 3) != 0, "seeds have different orders", other);
+    result(!status && strcmp(first, other) != 0 && strcmp(strstr(first, " 2 ") + 3, strstr(other, " 2 ") + 3) != 0,
+           "seeds have different orders", other);
     status = in_process("order issued", 2, "vgpu", orders, 0, other);
     result(!status && strcmp(other, "0 10 20 1 11 21 2 12 22 0 1 2 3 4 5 6 7 ") == 0, "order issued", other);
 }
@@ -278,7 +288,9 @@ static void test_orders(void)
 /* what a wrong machine file says */
 static void test_messages(void)
 {
-    static const struct { const char *line, *says; } CASES[] = {
+    static const struct {
+        const char *line, *says;
+    } CASES[] = {
         {"wings 0 2", "/machine:4: 'wings' begins no fact that is known; docs/vgpu.md lists them\n"},
         {"memory 7 1GiB", "/machine:4: there is no device 7: the machine has 3\n"},
         {"memory 0 1Gib", "/machine:4: '1Gib' is no amount with its unit, such as 1GB\n"},
@@ -317,15 +329,25 @@ static void shared_memory(int most)
         printf("static memory of beside: %d\n", value);
     if (cu->module_get_function(&other, gpu[0].module, "too_much") != CUDA_ERROR_INVALID_IMAGE)
         printf("a function with 49156 bytes of static memory was taken\n");
-    if (cu->module_get_function(&other, gpu[0].module, "many") || cu->module_get_function(&other, gpu[0].module, "too_many") != CUDA_ERROR_INVALID_IMAGE)
+    if (cu->module_get_function(&other, gpu[0].module, "many") ||
+        cu->module_get_function(&other, gpu[0].module, "too_many") != CUDA_ERROR_INVALID_IMAGE)
         printf("there can be 4096 bytes of parameters, and no more\n");
-    const struct { int asked, launched; CUresult result[2]; } CASES[] = {
-        {-1, 49152 - 256, {0, 0}}, {-1, 49152 - 255, {0, CUDA_ERROR_INVALID_VALUE}}, {-1, 49152, {0, CUDA_ERROR_INVALID_VALUE}},
-        {49152, 49152, {0, 0}}, {49152, 49153, {0, CUDA_ERROR_INVALID_VALUE}},
-        {most - 256, most - 256, {0, 0}}, {most - 255, most - 256, {CUDA_ERROR_INVALID_VALUE, 0}},
+    const struct {
+        int asked, launched;
+        CUresult result[2];
+    } CASES[] = {
+        {-1, 49152 - 256, {0, 0}},
+        {-1, 49152 - 255, {0, CUDA_ERROR_INVALID_VALUE}},
+        {-1, 49152, {0, CUDA_ERROR_INVALID_VALUE}},
+        {49152, 49152, {0, 0}},
+        {49152, 49153, {0, CUDA_ERROR_INVALID_VALUE}},
+        {most - 256, most - 256, {0, 0}},
+        {most - 255, most - 256, {CUDA_ERROR_INVALID_VALUE, 0}},
     };
     for (int k = 0; k < COUNT(CASES); k++) {
-        CUresult r = CASES[k].asked < 0 ? 0 : cu->func_set_attribute(beside, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CASES[k].asked);
+        CUresult r = CASES[k].asked < 0
+                         ? 0
+                         : cu->func_set_attribute(beside, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CASES[k].asked);
         CUresult launched = try_launch(0, gpu[0].stream[0], "beside", 1, 32, CASES[k].launched, PARAMETERS(&gpu[0].b));
         if (r != CASES[k].result[0] || launched != CASES[k].result[1])
             printf("%d bytes are asked for, %d launched: %d, %d\n", CASES[k].asked, CASES[k].launched, r, launched);
@@ -334,8 +356,11 @@ static void shared_memory(int most)
 
 static void test_shared_memory(void)
 {
-    static const struct { const char *line; int most; } CASES[] = {{NULL, 163 << 10}, {"capability 0 9.0", 227 << 10}, {"capability 0 8.9", 99 << 10},
-                                                                   {"shared 0 64KiB", 64 << 10}};
+    static const struct {
+        const char *line;
+        int most;
+    } CASES[] = {
+        {NULL, 163 << 10}, {"capability 0 9.0", 227 << 10}, {"capability 0 8.9", 99 << 10}, {"shared 0 64KiB", 64 << 10}};
     for (int k = 0; k < COUNT(CASES); k++)
         for (int arch = 0; arch < 2; arch++) {
             char report[REPORT] = "", title[100];
@@ -362,8 +387,12 @@ static void right_together(int wrong)
 
 static void test_results(void)
 {
-    static const struct { const char *name; Scenario *scenario; } CASES[] = {
-        {"kernels compute", right_results}, {"lanes and barriers give", right_lanes}, {"several calls of a launch compute", right_together}};
+    static const struct {
+        const char *name;
+        Scenario *scenario;
+    } CASES[] = {{"kernels compute", right_results},
+                 {"lanes and barriers give", right_lanes},
+                 {"several calls of a launch compute", right_together}};
     for (int k = 0; k < COUNT(CASES); k++)
         for (int arch = 0; arch < COUNT(ARCHS); arch++) {
             char report[REPORT] = "", title[100];

@@ -5,13 +5,16 @@
 
 static ncclComm_t comms[DEVICES];
 #define NCCL_FIELD(result, symbol, field, parameters) result(*field) parameters;
-static struct { NCCL_FUNCTIONS(NCCL_FIELD) } nccl;
+static struct {
+    NCCL_FUNCTIONS(NCCL_FIELD)
+} nccl;
 #undef NCCL_FIELD
 
 static void open_nccl(void)
 {
     void *library = dlopen(MGPU_BINARY "/vgpu/libnccl.so.2", RTLD_NOW), *at;
-#define NCCL_LOOK_UP(result, symbol, field, parameters) memcpy(&nccl.field, (at = dlsym(library, #symbol), &at), sizeof nccl.field);
+#define NCCL_LOOK_UP(result, symbol, field, parameters)                                                                          \
+    memcpy(&nccl.field, (at = dlsym(library, #symbol), &at), sizeof nccl.field);
     NCCL_FUNCTIONS(NCCL_LOOK_UP)
 #undef NCCL_LOOK_UP
     nccl.comm_init_all(comms, DEVICES, NULL);
@@ -35,7 +38,8 @@ static void reduce_scatter(int wrong)
     nccl.group_start();
     for (int d = 0; d < DEVICES; d++) {
         use(d);
-        nccl.reduce_scatter(at(gpu[d].a, 0), at(gpu[d].a, 30 * (wrong ? 0 : d)), 30, ncclFloat32, ncclSum, comms[d], stream_of(d));
+        nccl.reduce_scatter(at(gpu[d].a, 0), at(gpu[d].a, 30 * (wrong ? 0 : d)), 30, ncclFloat32, ncclSum, comms[d],
+                            stream_of(d));
     }
     nccl.group_end();
     for (int d = 0; d < DEVICES && !wrong; d++)
@@ -96,7 +100,8 @@ static void group(int wrong)
         nccl.group_start();
         for (int k = 0; k < 2; k++) {
             int part = k != (wrong && d == 1), count = part ? 70 : 30;
-            nccl.broadcast(at(gpu[d].a, 30 * part), at(gpu[d].b, 30 * part), (size_t)count, ncclFloat32, part, comms[d], stream_of(d));
+            nccl.broadcast(at(gpu[d].a, 30 * part), at(gpu[d].b, 30 * part), (size_t)count, ncclFloat32, part, comms[d],
+                           stream_of(d));
         }
         nccl.group_end();
     }
@@ -116,7 +121,8 @@ static void unequal_parts(int wrong)
         nccl.group_start();
         for (int k = 0; k < 2; k++) {
             CUdeviceptr part = gpu[d].a;
-            nccl.reduce(at(part, PARTS[k]), at(part, PARTS[k]), (size_t)(PARTS[k + 1] - PARTS[k] - (wrong && d == 1 && k)), ncclFloat32, ncclSum, k, comms[d], stream_of(d));
+            nccl.reduce(at(part, PARTS[k]), at(part, PARTS[k]), (size_t)(PARTS[k + 1] - PARTS[k] - (wrong && d == 1 && k)),
+                        ncclFloat32, ncclSum, k, comms[d], stream_of(d));
         }
         nccl.group_end();
     }
@@ -185,21 +191,27 @@ static void both_send(int wrong)
 static void test_refused(void)
 {
     char report[REPORT];
-    int status = in_process(NULL, 1, "vgpu", no_group, 1, report) + in_process(NULL, 1, "vgpu", no_group, 0, report + strlen(report));
+    int status =
+        in_process(NULL, 1, "vgpu", no_group, 1, report) + in_process(NULL, 1, "vgpu", no_group, 0, report + strlen(report));
     result(!status && !*report, "a group that ends and has not begun", report);
 }
 
 int main(void)
 {
     open_scratch();
-    both("reduce-scatter that is not in place", NULL, "vgpu", reduce_scatter, "collective", "the operands of ncclReduceScatter overlap, but are not in place");
-    both("all-gather that is not in place", NULL, "vgpu", all_gather, "collective", "the operands of ncclAllGather overlap, but are not in place");
-    both("another call than the others'", NULL, "vgpu", other_call, "collective", "calls ncclAllReduce, root 0, ncclReduce before it ncclReduce, root 1");
-    both("another root", NULL, "vgpu", other_root, "collective", "calls ncclBroadcast, root 1, ncclBroadcast before it ncclBroadcast, root 2");
+    both("reduce-scatter that is not in place", NULL, "vgpu", reduce_scatter, "collective",
+         "the operands of ncclReduceScatter overlap, but are not in place");
+    both("all-gather that is not in place", NULL, "vgpu", all_gather, "collective",
+         "the operands of ncclAllGather overlap, but are not in place");
+    both("another call than the others'", NULL, "vgpu", other_call, "collective",
+         "calls ncclAllReduce, root 0, ncclReduce before it ncclReduce, root 1");
+    both("another root", NULL, "vgpu", other_root, "collective",
+         "calls ncclBroadcast, root 1, ncclBroadcast before it ncclBroadcast, root 2");
     both("a group in another order", NULL, "vgpu", group, "collective", "root");
     both("a part of another size than the others'", NULL, "vgpu", unequal_parts, "collective", "35 elements of type 7");
     both("another count than the sender's", NULL, "vgpu", unequal_send, "collective", "99 elements of type 7");
-    both("a receiver to whom nobody sends", NULL, "vgpu", nobody_sends, "deadlock", "member 0 of ncclSend, which has not begun it");
+    both("a receiver to whom nobody sends", NULL, "vgpu", nobody_sends, "deadlock",
+         "member 0 of ncclSend, which has not begun it");
     both("two that send to each other and then receive", NULL, "vgpu", both_send, "deadlock", "again");
     test_refused();
     count_planted(9, "of NCCL's calls");

@@ -37,26 +37,26 @@ static void same_bits(const char *what, const float *vector, const float *number
 #define VECTOR(lanes, x) mgpu_load_f32_##lanes(x, MGPU_LANES_##lanes)
 #define KEEP(lanes, to, value) mgpu_store_f32_##lanes(to, value, MGPU_LANES_##lanes)
 
-#define LARGEST_ERROR(name, lanes)                                                                                            \
-    static void name##_error(void)                                                                                        \
-    {                                                                                                                     \
-        double worst = 0;                                                                                                 \
-        float at = 0, x[BLOCK], y[BLOCK], v[BLOCK];                                                                                \
-        for (uint64_t first = 0; first + BLOCK * STRIDE < 1ull << 32; first += BLOCK * STRIDE) {                          \
-            for (int i = 0; i < BLOCK; i++)                                                                               \
-                x[i] = mgpu_float_of((uint32_t)first + (uint32_t)i * STRIDE);                                             \
-            for (int i = 0; i < BLOCK; i++)                                                                               \
-                y[i] = mgpu_##name##f(x[i]);                                                                              \
-            EACH_VECTOR(lanes)                                                                                            \
-                KEEP(lanes, v + i, mgpu_##name##_f32_##lanes(VECTOR(lanes, x + i)));                                      \
-            same_bits(#name, v, y);                                                                                       \
-            for (int i = 0; i < BLOCK; i++)                                                                               \
-                if (units(y[i], name((double)x[i])) > worst) {                                                            \
-                    worst = units(y[i], name((double)x[i]));                                                              \
-                    at = x[i];                                                                                            \
-                }                                                                                                         \
-        }                                                                                                                 \
-        printf("%s %.3f at %.9g\n", #name, worst, (double)at);                                                            \
+#define LARGEST_ERROR(name, lanes)                                                                                               \
+    static void name##_error(void)                                                                                               \
+    {                                                                                                                            \
+        double worst = 0;                                                                                                        \
+        float at = 0, x[BLOCK], y[BLOCK], v[BLOCK];                                                                              \
+        for (uint64_t first = 0; first + BLOCK * STRIDE < 1ull << 32; first += BLOCK * STRIDE) {                                 \
+            for (int i = 0; i < BLOCK; i++)                                                                                      \
+                x[i] = mgpu_float_of((uint32_t)first + (uint32_t)i * STRIDE);                                                    \
+            for (int i = 0; i < BLOCK; i++)                                                                                      \
+                y[i] = mgpu_##name##f(x[i]);                                                                                     \
+            EACH_VECTOR(lanes)                                                                                                   \
+            KEEP(lanes, v + i, mgpu_##name##_f32_##lanes(VECTOR(lanes, x + i)));                                                 \
+            same_bits(#name, v, y);                                                                                              \
+            for (int i = 0; i < BLOCK; i++)                                                                                      \
+                if (units(y[i], name((double)x[i])) > worst) {                                                                   \
+                    worst = units(y[i], name((double)x[i]));                                                                     \
+                    at = x[i];                                                                                                   \
+                }                                                                                                                \
+        }                                                                                                                        \
+        printf("%s %.3f at %.9g\n", #name, worst, (double)at);                                                                   \
     }
 LARGEST_ERROR(exp, n)
 LARGEST_ERROR(log, n)
@@ -69,28 +69,28 @@ LARGEST_ERROR(tanh, n)
 LARGEST_ERROR(erf, n)
 
 /* the first argument of every size, the second of some: `...` */
-#define LARGEST_ERROR_2(name, ...)                                                                                        \
-    static void name##_error(void)                                                                                        \
-    {                                                                                                                     \
-        static const float second[] = {__VA_ARGS__};                                                                      \
-        double worst = 0;                                                                                                 \
-        float at = 0, x[BLOCK], y[BLOCK], v[BLOCK];                                                                                \
-        for (int k = 0; k < (int)(sizeof second / sizeof *second); k++)                                                   \
-            for (uint64_t first = 0; first + BLOCK * STRIDE < 1ull << 32; first += BLOCK * STRIDE) {                      \
-                for (int i = 0; i < BLOCK; i++)                                                                           \
-                    x[i] = mgpu_float_of((uint32_t)first + (uint32_t)i * STRIDE);                                         \
-                for (int i = 0; i < BLOCK; i++)                                                                           \
-                    y[i] = mgpu_##name##f(x[i], second[k]);                                                               \
-                EACH_VECTOR(w)                                                                                            \
-                    KEEP(w, v + i, mgpu_##name##_f32_w(VECTOR(w, x + i), mgpu_all_f32_w(second[k])));                     \
-                same_bits(#name, v, y);                                                                                   \
-                for (int i = 0; i < BLOCK; i++)                                                                           \
-                    if (units(y[i], name((double)x[i], (double)second[k])) > worst) {                                     \
-                        worst = units(y[i], name((double)x[i], (double)second[k]));                                       \
-                        at = x[i];                                                                                        \
-                    }                                                                                                     \
-            }                                                                                                             \
-        printf("%s %.3f at %.9g\n", #name, worst, (double)at);                                                            \
+#define LARGEST_ERROR_2(name, ...)                                                                                               \
+    static void name##_error(void)                                                                                               \
+    {                                                                                                                            \
+        static const float second[] = {__VA_ARGS__};                                                                             \
+        double worst = 0;                                                                                                        \
+        float at = 0, x[BLOCK], y[BLOCK], v[BLOCK];                                                                              \
+        for (int k = 0; k < (int)(sizeof second / sizeof *second); k++)                                                          \
+            for (uint64_t first = 0; first + BLOCK * STRIDE < 1ull << 32; first += BLOCK * STRIDE) {                             \
+                for (int i = 0; i < BLOCK; i++)                                                                                  \
+                    x[i] = mgpu_float_of((uint32_t)first + (uint32_t)i * STRIDE);                                                \
+                for (int i = 0; i < BLOCK; i++)                                                                                  \
+                    y[i] = mgpu_##name##f(x[i], second[k]);                                                                      \
+                EACH_VECTOR(w)                                                                                                   \
+                KEEP(w, v + i, mgpu_##name##_f32_w(VECTOR(w, x + i), mgpu_all_f32_w(second[k])));                                \
+                same_bits(#name, v, y);                                                                                          \
+                for (int i = 0; i < BLOCK; i++)                                                                                  \
+                    if (units(y[i], name((double)x[i], (double)second[k])) > worst) {                                            \
+                        worst = units(y[i], name((double)x[i], (double)second[k]));                                              \
+                        at = x[i];                                                                                               \
+                    }                                                                                                            \
+            }                                                                                                                    \
+        printf("%s %.3f at %.9g\n", #name, worst, (double)at);                                                                   \
     }
 LARGEST_ERROR_2(atan2, 1, -1, 0.3f, -7, 1e-20f, -1e20f, 3e38f, 0)
 LARGEST_ERROR_2(pow, 0.75f, -0.25f, 2, -3, 4194305, 0.001f, 41.5f, -1e5f, 0)
@@ -138,7 +138,8 @@ int main(void)
     at_end("sin(inf)", mgpu_sinf(infinite), NAN);
     at_end("cos(-inf)", mgpu_cosf(-infinite), NAN);
     at_end("cos(nan)", mgpu_cosf(none), NAN);
-    at_end("sin(2^72 16367173)", mgpu_sinf(16367173 * 0x1p72f), (float)sin(16367173 * 0x1p72)); /* next to a multiple of pi / 2 */
+    /* next to a multiple of pi / 2 */
+    at_end("sin(2^72 16367173)", mgpu_sinf(16367173 * 0x1p72f), (float)sin(16367173 * 0x1p72));
     at_end("cos(2^72 16367173)", mgpu_cosf(16367173 * 0x1p72f), (float)cos(16367173 * 0x1p72));
     at_end("minimum(nan, 1)", mgpu_minimum(none, zero + 1), NAN);
     at_end("minimum(1, nan)", mgpu_minimum(zero + 1, none), NAN);

@@ -10,23 +10,31 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* clang-format off */
 enum { THREAD = 1023, SPLIT = 1024 /* words: their bytes are in parts */, WARP = 2048, BLOCK = 4096, GRID = 8192 /* reads: by several
        threads of one warp, warps of one block, blocks */, ATOMIC = 16384, SYSTEM = 32768 /* a write: relaxed, of system scope */ };
+/* clang-format on */
 enum { ACTORS = 1 << 16 };
 
 bool vgpu_all_checked = true, vgpu_some_checked;
 
-static uint32_t serial;                 /* of the block that runs */
-static struct { uint32_t first; Actor actor; } actors[ACTORS]; /* from `first` on blocks are theirs; a ring */
+static uint32_t serial; /* of the block that runs */
+static struct {
+    uint32_t first;
+    Actor actor;
+} actors[ACTORS]; /* from `first` on blocks are theirs; a ring */
 static uint32_t actor_count;
 static struct {
     Op *op;
     Launch *launch;
-    uint32_t first;                     /* serial of its first block */
-    CudaRange *recent[3];         /* [CUDA_...]: that the last load, store, access of system scope was in */
-    Allocation *allocation;             /* that this access is in */
-    Allocation *last[2];                /* that the last load, store was in */
-    struct { uint32_t first, end; bool before; } known[3]; /* serials of other Ops, and whether they came before */
+    uint32_t first;         /* serial of its first block */
+    CudaRange *recent[3];   /* [CUDA_...]: that the last load, store, access of system scope was in */
+    Allocation *allocation; /* that this access is in */
+    Allocation *last[2];    /* that the last load, store was in */
+    struct {
+        uint32_t first, end;
+        bool before;
+    } known[3]; /* serials of other Ops, and whether they came before */
 } now;
 
 static uint32_t next_actor(Op *op)
@@ -59,7 +67,12 @@ static const Actor *actor_of(uint32_t s, uint32_t *first, uint32_t *end)
 
 /* ---- what is wrong */
 
-typedef struct Access { uintptr_t at; unsigned bytes; int how; const void *place; } Access;
+typedef struct Access {
+    uintptr_t at;
+    unsigned bytes;
+    int how;
+    const void *place;
+} Access;
 
 static int say(const Access *a, const char *kind, const char *format, const char *more)
 {
@@ -72,15 +85,19 @@ static int say(const Access *a, const char *kind, const char *format, const char
             name = now.op->work.label->ranges[k].name;
     vgpu_describe(a->at, where, sizeof where);
     if (a->at - (uintptr_t)n->shared < MGPU_VGPU_SHARED)
-        snprintf(where, sizeof where, "byte %zu of %u of dynamic shared memory", (size_t)(a->at - (uintptr_t)n->shared), now.launch->shared_bytes);
+        snprintf(where, sizeof where, "byte %zu of %u of dynamic shared memory", (size_t)(a->at - (uintptr_t)n->shared),
+                 now.launch->shared_bytes);
     else if (a->at - (uintptr_t)n->statics < (uintptr_t)(n->statics_end - n->statics))
         snprintf(where, sizeof where, "shared memory");
     vgpu_place(a->place, place, sizeof place);
     snprintf(what, sizeof what, format, more);
     vgpu_violation(now.op->work.device, strcmp(kind, "bounds") == 0 ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_ERROR_LAUNCH_FAILED, kind,
-                   "%s, %s, block %llu, thread %u %s %u bytes, %s%s%s: %s", vgpu_name(&me, by, sizeof by), place, (unsigned long long)n->block,
-                   n->thread, a->how == MGPU_VGPU_STORE || a->how == MGPU_VGPU_SYSTEM_STORE ? "stores" : a->how == MGPU_VGPU_ATOMIC ? "updates" : "loads", a->bytes, where,
-                   name ? " in " : "", name ? name : "", what);
+                   "%s, %s, block %llu, thread %u %s %u bytes, %s%s%s: %s", vgpu_name(&me, by, sizeof by), place,
+                   (unsigned long long)n->block, n->thread,
+                   a->how == MGPU_VGPU_STORE || a->how == MGPU_VGPU_SYSTEM_STORE ? "stores"
+                   : a->how == MGPU_VGPU_ATOMIC                                  ? "updates"
+                                                                                 : "loads",
+                   a->bytes, where, name ? " in " : "", name ? name : "", what);
     return 1;
 }
 
@@ -90,7 +107,8 @@ static int race(const Access *a, const char *scope, const char *did, unsigned th
     uint32_t first, end;
     const Actor *other = actor_of(of, &first, &end);
     if (strcmp(scope, "operation") == 0)
-        snprintf(text, sizeof text, "%s has %s it, and nothing makes this wait for that", other ? vgpu_name(other, by, sizeof by) : "another", did);
+        snprintf(text, sizeof text, "%s has %s it, and nothing makes this wait for that",
+                 other ? vgpu_name(other, by, sizeof by) : "another", did);
     else if (strcmp(scope, "block") == 0)
         snprintf(text, sizeof text, "another block of this launch has %s it", did);
     else
@@ -126,7 +144,8 @@ static int load(Cell *c, const Access *a, bool shared)
     bool here = c->write_serial == serial;
     if (c->write_serial == 0 || (shared && !here)) {
         if (shared || (vgpu_all_checked && !now.allocation->cells.unknown))
-            return say(a, "uninitialised", "%s", shared ? "no thread of this block has stored it" : "nothing has been written there");
+            return say(a, "uninitialised", "%s",
+                       shared ? "no thread of this block has stored it" : "nothing has been written there");
     } else if (here) {
         if (!ordered(c->write_time, c->write_thread, n->warp_time) && !(c->write_thread & ATOMIC && a->how == MGPU_VGPU_ATOMIC))
             return race(a, "thread", "written", c->write_thread & THREAD, serial);
@@ -183,7 +202,9 @@ static bool is_of_system(const Access *a) { return a->how == MGPU_VGPU_SYSTEM_LO
 static int touch_system(Cell *c, const Access *a)
 {
     if (c->write_serial == 0)
-        return vgpu_all_checked && !now.allocation->cells.unknown ? say(a, "uninitialised", "%s", "nothing has been written there") : 0;
+        return vgpu_all_checked && !now.allocation->cells.unknown
+                   ? say(a, "uninitialised", "%s", "nothing has been written there")
+                   : 0;
     if (!(c->write_thread & SYSTEM) && !came_before(c->write_serial, 0))
         return race(a, "operation", "written", 0, c->write_serial);
     if (a->how == MGPU_VGPU_SYSTEM_STORE) {
@@ -251,7 +272,9 @@ static bool written_by_operation(const Access *a)
 static int check_declared(const Access *a)
 {
     const Label *l = now.op->work.label;
-    int writes = is_of_system(a) ? CUDA_EXCHANGES : a->how == MGPU_VGPU_STORE || a->how == MGPU_VGPU_ATOMIC ? CUDA_WRITES : CUDA_READS;
+    int writes = is_of_system(a)                                           ? CUDA_EXCHANGES
+                 : a->how == MGPU_VGPU_STORE || a->how == MGPU_VGPU_ATOMIC ? CUDA_WRITES
+                                                                           : CUDA_READS;
     if (!l || l->count < 0)
         return 0;
     CudaRange *r = now.recent[writes];
@@ -270,7 +293,9 @@ static int check_declared(const Access *a)
         return 0;
     for (int k = 0; k < l->count && writes == CUDA_READS; k++)
         if (l->ranges[k].writes == CUDA_WRITES && a->at >= l->ranges[k].begin && a->at + a->bytes <= l->ranges[k].end)
-            return written_by_operation(a) ? 0 : say(a, "undeclared", "%s", "the operation declares that it writes it, and reads it before");
+            return written_by_operation(a)
+                       ? 0
+                       : say(a, "undeclared", "%s", "the operation declares that it writes it, and reads it before");
     return say(a, "undeclared", "%s", "the operation does not declare it");
 }
 
@@ -312,7 +337,8 @@ int vgpu_check_access(Launch *launch, const void *address, unsigned bytes, int h
         return say(&a, "bounds", "%s", "it is behind what the launch asks for");
     Cells *cells = dynamic ? &m->dynamic_cells : &m->static_cells;
     if (!cells->words)
-        vgpu_make_cells(cells, (uintptr_t)(dynamic ? n->shared : n->statics), dynamic ? MGPU_VGPU_SHARED : (size_t)(n->statics_end - n->statics));
+        vgpu_make_cells(cells, (uintptr_t)(dynamic ? n->shared : n->statics),
+                        dynamic ? MGPU_VGPU_SHARED : (size_t)(n->statics_end - n->statics));
     return touch_all(cells, &a, true);
 }
 
@@ -343,9 +369,10 @@ static void touch_copy(Cell *c, Op *op, uint32_t self, bool writes)
             continue;
         Actor me = vgpu_actor(op);
         char by[160], with[160];
-        vgpu_violation(op->work.device, CUDA_ERROR_LAUNCH_FAILED, "race", "%s %s what %s has %s, and nothing makes it wait for that",
-                       vgpu_name(&me, by, sizeof by), writes ? "writes" : "reads",
-                       vgpu_name(actor_of(others[k], &first, &end), with, sizeof with), k ? "read" : "written");
+        vgpu_violation(op->work.device, CUDA_ERROR_LAUNCH_FAILED, "race",
+                       "%s %s what %s has %s, and nothing makes it wait for that", vgpu_name(&me, by, sizeof by),
+                       writes ? "writes" : "reads", vgpu_name(actor_of(others[k], &first, &end), with, sizeof with),
+                       k ? "read" : "written");
     }
     if (writes)
         *c = (Cell){.write_serial = self};

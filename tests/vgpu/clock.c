@@ -22,15 +22,9 @@ int vgpu_new_chain(void)
     return c;
 }
 
-void vgpu_free_chain(int chain)
-{
-    used[chain] = false;
-}
+void vgpu_free_chain(int chain) { used[chain] = false; }
 
-uint32_t vgpu_tick(int chain)
-{
-    return ++ticks[chain];
-}
+uint32_t vgpu_tick(int chain) { return ++ticks[chain]; }
 
 static Clock *new_clock(int count)
 {

@@ -15,30 +15,46 @@
 
 enum { WARP = MGPU_VGPU_WARP, SECTOR = 32, BANKS = 32, RUNS = 2 /* of a kernel */, FEW = 4 /* blocks */ };
 
-typedef struct Request { uint32_t came; uint64_t at[WARP]; uint8_t bytes[WARP]; } Request;
+typedef struct Request {
+    uint32_t came;
+    uint64_t at[WARP];
+    uint8_t bytes[WARP];
+} Request;
 /* of a warp: those that not all lanes have come to yet, from the one of time `first` on */
-typedef struct Queue { Request *request; uint64_t first; size_t count, room; } Queue;
+typedef struct Queue {
+    Request *request;
+    uint64_t first;
+    size_t count, room;
+} Queue;
 typedef struct Site { /* an instruction that loads, or stores */
     int line, how;
     bool shared;
     uint64_t requests, lanes, bytes, units, least; /* units: sectors or wavefronts */
-    uint32_t times[MGPU_VGPU_THREADS]; /* that each thread of the block came */
+    uint32_t times[MGPU_VGPU_THREADS];             /* that each thread of the block came */
     Queue queue[MGPU_VGPU_WARPS];
-    int next;                        /* of the same line; -1: none */
+    int next; /* of the same line; -1: none */
 } Site;
-typedef struct Counted { /* a kernel */
-    const char *name, *operation;    /* the function; the first that ran it, NULL: not told */
+typedef struct Counted {          /* a kernel */
+    const char *name, *operation; /* the function; the first that ran it, NULL: not told */
     int runs;
     uint64_t blocks;
-    Site **site; int sites;
-    int *of_line; size_t lines;      /* its first site; -1: none */
-    uint64_t *touched; size_t touched_count, touched_room; /* sectors of global memory, a hash table */
-    double operands;                 /* bytes that launches declare */
+    Site **site;
+    int sites;
+    int *of_line;
+    size_t lines; /* its first site; -1: none */
+    uint64_t *touched;
+    size_t touched_count, touched_room; /* sectors of global memory, a hash table */
+    double operands;                    /* bytes that launches declare */
 } Counted;
 
-static Counted *counted; static int count;
-static Counted *at;                   /* the kernel that runs */
-static struct { bool known; const char *path; unsigned long blocks; /* 0: all */ } asked;
+static Counted *counted;
+static int count;
+static Counted *at; /* the kernel that runs */
+static struct {
+    bool known;
+    const char *path;
+    unsigned long blocks; /* 0: all */
+} asked;
 
 static void *grown(void *memory, size_t bytes)
 {
@@ -202,7 +218,8 @@ static void count_access(Launch *l, const void *address, unsigned bytes, int how
 {
     const mgpu_vgpu_now *n = l->now;
     uintptr_t a = (uintptr_t)address;
-    bool shared = a - (uintptr_t)n->shared < MGPU_VGPU_SHARED || a - (uintptr_t)n->statics < (uintptr_t)(n->statics_end - n->statics);
+    bool shared =
+        a - (uintptr_t)n->shared < MGPU_VGPU_SHARED || a - (uintptr_t)n->statics < (uintptr_t)(n->statics_end - n->statics);
     Site *s = site_of(line, how & MGPU_VGPU_HOW, shared);
     unsigned threads = l->block[0] * l->block[1] * l->block[2], warp = n->thread / WARP, lane = n->thread % WARP;
     uint32_t whole = threads - warp * WARP >= WARP ? ~0u : (1u << (threads - warp * WARP)) - 1;
@@ -313,14 +330,14 @@ void vgpu_write_counts(void)
         const Counted *c = &counted[k];
         const char *operation = c->operation ? c->operation : "-";
         if (!asked.blocks)
-            fprintf(f, "%s\t%s\t0\tglobal\ttouched\t%d\t%llu\t%.0f\t%zu\t%.0f\n", c->name, operation, c->runs, (unsigned long long)c->blocks, c->operands, c->touched_count,
-                    c->operands / SECTOR);
+            fprintf(f, "%s\t%s\t0\tglobal\ttouched\t%d\t%llu\t%.0f\t%zu\t%.0f\n", c->name, operation, c->runs,
+                    (unsigned long long)c->blocks, c->operands, c->touched_count, c->operands / SECTOR);
         qsort(c->site, (size_t)c->sites, sizeof *c->site, by_line);
         for (int i = 0; i < c->sites; i++) {
             const Site *s = c->site[i];
-            fprintf(f, "%s\t%s\t%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\t%llu\n", c->name, operation, s->line, s->shared ? "shared" : "global", names[s->how],
-                    (unsigned long long)s->requests, (unsigned long long)s->lanes, (unsigned long long)s->bytes, (unsigned long long)s->units,
-                    (unsigned long long)s->least);
+            fprintf(f, "%s\t%s\t%d\t%s\t%s\t%llu\t%llu\t%llu\t%llu\t%llu\n", c->name, operation, s->line,
+                    s->shared ? "shared" : "global", names[s->how], (unsigned long long)s->requests, (unsigned long long)s->lanes,
+                    (unsigned long long)s->bytes, (unsigned long long)s->units, (unsigned long long)s->least);
         }
     }
     fclose(f);

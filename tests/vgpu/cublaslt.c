@@ -20,17 +20,27 @@ enum { AUX = 128, GRADIENT = 64 /* of gelu */, BGRAD = 16 }; /* in epilogues */
 enum { MOST_PADDING = 64 /* elements after a row */ };
 enum { LIMIT = 16 /* bytes: more alignment of what is no matrix makes no difference */, AUX_PITCH = 8 /* elements */ };
 
-struct cublasLtContext { VirtualDevice *device; };
+struct cublasLtContext {
+    VirtualDevice *device;
+};
 struct cublasLtMatmulDesc {
     int compute, scale;
     int32_t transposed[2];
     uint32_t epilogue;
-    void *bias, *aux;       /* or sums; what gelu is made of */
-    int32_t bias_type;      /* -1: that of D */
+    void *bias, *aux;  /* or sums; what gelu is made of */
+    int32_t bias_type; /* -1: that of D */
     int64_t aux_pitch;
 };
-struct cublasLtMatrixLayout { int type; uint64_t rows, columns; int64_t pitch, member; int32_t members; };
-struct cublasLtMatmulPreference { uint64_t workspace; uint32_t schemes, alignment[4]; };
+struct cublasLtMatrixLayout {
+    int type;
+    uint64_t rows, columns;
+    int64_t pitch, member;
+    int32_t members;
+};
+struct cublasLtMatmulPreference {
+    uint64_t workspace;
+    uint32_t schemes, alignment[4];
+};
 
 typedef struct Matmul { /* what is run */
     struct cublasLtMatmulDesc desc;
@@ -38,7 +48,7 @@ typedef struct Matmul { /* what is run */
     uintptr_t at[3], work;
     size_t work_bytes;
     uint64_t slowness;
-    bool adds;              /* to what is in D: beta is 1 */
+    bool adds; /* to what is in D: beta is 1 */
 } Matmul;
 
 static cublasStatus_t enter(const char *call)
@@ -62,14 +72,18 @@ static size_t bytes_of(int type)
 
 static double load(int type, uintptr_t at, int64_t i) { return vgpu_load(bytes_of(type), type == CUDA_R_16F, at, i); }
 
-static void store(int type, uintptr_t at, int64_t i, double value) { vgpu_store(bytes_of(type), type == CUDA_R_16F, at, i, value); }
+static void store(int type, uintptr_t at, int64_t i, double value)
+{
+    vgpu_store(bytes_of(type), type == CUDA_R_16F, at, i, value);
+}
 
 /* a result has what is after each of its rows, too: a buffer whose rows are padded holds nothing else there. One of a few of its rows, or
  * columns, has those alone */
 static void touch(Op *op, const struct cublasLtMatrixLayout *l, uintptr_t at, bool writes)
 {
     size_t each = bytes_of(l->type);
-    bool whole = l->pitch == (int64_t)l->rows || (l->columns == 1 && !writes), padded_rows = l->pitch - (int64_t)l->rows < MOST_PADDING;
+    bool whole = l->pitch == (int64_t)l->rows || (l->columns == 1 && !writes),
+         padded_rows = l->pitch - (int64_t)l->rows < MOST_PADDING;
     if (writes && !whole && padded_rows) {
         struct cublasLtMatrixLayout padded = *l;
         padded.rows = (uint64_t)l->pitch;
@@ -78,7 +92,8 @@ static void touch(Op *op, const struct cublasLtMatrixLayout *l, uintptr_t at, bo
     }
     for (int m = 0; m < (l->member ? l->members : 1); m++)
         for (uint64_t c = 0; c < (whole ? 1 : l->columns); c++)
-            vgpu_touch(op, at + (uintptr_t)(m * l->member + (int64_t)c * l->pitch) * each, (whole ? l->rows * l->columns : l->rows) * each, writes);
+            vgpu_touch(op, at + (uintptr_t)(m * l->member + (int64_t)c * l->pitch) * each,
+                       (whole ? l->rows * l->columns : l->rows) * each, writes);
 }
 
 static int vector_type(const struct cublasLtMatmulDesc *desc, const struct cublasLtMatrixLayout *d)
@@ -104,7 +119,8 @@ static double finish(const Matmul *p, int64_t row, int64_t column, double sum)
         sum += load(desc->bias_type, (uintptr_t)desc->bias, row);
     if (writes_aux(desc))
         store(type, (uintptr_t)desc->aux, at, sum);
-    double x = reads_aux(desc) ? load(type, (uintptr_t)desc->aux, at) : sum, t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+    double x = reads_aux(desc) ? load(type, (uintptr_t)desc->aux, at) : sum,
+           t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
     if (desc->epilogue & CUBLASLT_EPILOGUE_RELU)
         return x > 0 ? x : 0;
     if (desc->epilogue & CUBLASLT_EPILOGUE_GELU)
@@ -137,8 +153,10 @@ static double *widened(const Matmul *p, int which, int member, int64_t depth, in
 static void multiply(const Matmul *p, int member)
 {
     const struct cublasLtMatrixLayout *a = &p->layout[A], *d = &p->layout[D];
-    int64_t depth = (int64_t)(p->desc.transposed[A] ? a->rows : a->columns), rows = (int64_t)d->rows, columns = (int64_t)d->columns;
-    double *x = widened(p, A, member, depth, rows), *y = widened(p, B, member, depth, columns), *sums = malloc((size_t)rows * sizeof *sums);
+    int64_t depth = (int64_t)(p->desc.transposed[A] ? a->rows : a->columns), rows = (int64_t)d->rows,
+            columns = (int64_t)d->columns;
+    double *x = widened(p, A, member, depth, rows), *y = widened(p, B, member, depth, columns),
+           *sums = malloc((size_t)rows * sizeof *sums);
     for (int64_t c = 0; c < columns; c++) {
         memset(sums, 0, (size_t)rows * sizeof *sums);
         for (int64_t k = 0; k < depth; k++)
@@ -175,14 +193,18 @@ static void add_up(const Matmul *p)
 
 /* ---- what matmuls with gelu have left for those with its gradient */
 
-typedef struct Left { uintptr_t at; uint64_t hash; } Left;
+typedef struct Left {
+    uintptr_t at;
+    uint64_t hash;
+} Left;
 static Left *left;
 static int left_count;
 
 static uint64_t hash_of_aux(const Matmul *p)
 {
     uint64_t hash = 14695981039346656037u;
-    size_t column = p->layout[D].rows * bytes_of(p->layout[D].type), pitch = (size_t)p->desc.aux_pitch * bytes_of(p->layout[D].type);
+    size_t column = p->layout[D].rows * bytes_of(p->layout[D].type),
+           pitch = (size_t)p->desc.aux_pitch * bytes_of(p->layout[D].type);
     for (uint64_t c = 0; c < p->layout[D].columns; c++)
         for (size_t i = 0; i < column; i++)
             hash = (hash ^ ((const unsigned char *)p->desc.aux)[c * pitch + i]) * 1099511628211u;
@@ -274,7 +296,8 @@ static void run(Op *op)
         spoil(p);
     else
         compute(p);
-    op->end_us += vgpu_slowness(SLOW_CUBLASLT) * (double)p->slowness * (5 + 1e-6 * (double)(p->layout[D].rows * p->layout[D].columns) * (double)p->layout[A].columns);
+    op->end_us += vgpu_slowness(SLOW_CUBLASLT) * (double)p->slowness *
+                  (5 + 1e-6 * (double)(p->layout[D].rows * p->layout[D].columns) * (double)p->layout[A].columns);
 }
 
 /* ---- what it takes */
@@ -292,7 +315,8 @@ static bool takes_types(const struct cublasLtMatmulDesc *desc, int a, int b, int
         return false;
     if (a == CUDA_R_64F)
         return desc->compute == CUBLAS_COMPUTE_64F && desc->scale == CUDA_R_64F;
-    return desc->scale == CUDA_R_32F && (desc->compute == CUBLAS_COMPUTE_32F || (desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32 && !half));
+    return desc->scale == CUDA_R_32F &&
+           (desc->compute == CUBLAS_COMPUTE_32F || (desc->compute == CUBLAS_COMPUTE_32F_FAST_TF32 && !half));
 }
 
 static bool fits(const struct cublasLtMatrixLayout *l)
@@ -302,10 +326,10 @@ static bool fits(const struct cublasLtMatrixLayout *l)
 
 static bool takes_epilogue(const struct cublasLtMatmulDesc *desc)
 {
-    static const uint32_t KNOWN[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS,
-                                     CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX,
-                                     CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU_BGRAD,
-                                     CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB};
+    static const uint32_t KNOWN[] = {CUBLASLT_EPILOGUE_DEFAULT,     CUBLASLT_EPILOGUE_RELU,          CUBLASLT_EPILOGUE_BIAS,
+                                     CUBLASLT_EPILOGUE_RELU_BIAS,   CUBLASLT_EPILOGUE_GELU,          CUBLASLT_EPILOGUE_GELU_BIAS,
+                                     CUBLASLT_EPILOGUE_GELU_AUX,    CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU,
+                                     CUBLASLT_EPILOGUE_DGELU_BGRAD, CUBLASLT_EPILOGUE_BGRADA,        CUBLASLT_EPILOGUE_BGRADB};
     bool known = false;
     for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
         known = known || KNOWN[i] == desc->epilogue;
@@ -314,8 +338,9 @@ static bool takes_epilogue(const struct cublasLtMatmulDesc *desc)
     return known;
 }
 
-static cublasStatus_t look(const VirtualDevice *device, const struct cublasLtMatmulDesc *desc, const struct cublasLtMatrixLayout *a,
-                           const struct cublasLtMatrixLayout *b, const struct cublasLtMatrixLayout *d)
+static cublasStatus_t look(const VirtualDevice *device, const struct cublasLtMatmulDesc *desc,
+                           const struct cublasLtMatrixLayout *a, const struct cublasLtMatrixLayout *b,
+                           const struct cublasLtMatrixLayout *d)
 {
     if (!desc || !a || !b || !d || !fits(a) || !fits(b) || !fits(d))
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -342,7 +367,8 @@ static uint64_t hash_of(const struct cublasLtMatmulDesc *desc, const struct cubl
     for (int i = 0; i < 7; i++)
         hash = (hash ^ (uint64_t)own[i]) * 1099511628211u;
     for (int m = 0; m < 3; m++) {
-        const int64_t of[] = {layout[m]->type, (int64_t)layout[m]->rows, (int64_t)layout[m]->columns, layout[m]->pitch, layout[m]->member, layout[m]->members};
+        const int64_t of[] = {layout[m]->type,  (int64_t)layout[m]->rows, (int64_t)layout[m]->columns,
+                              layout[m]->pitch, layout[m]->member,        layout[m]->members};
         for (int i = 0; i < 6; i++)
             hash = (hash ^ (uint64_t)of[i]) * 1099511628211u;
     }
@@ -362,19 +388,22 @@ static bool takes_pointers(VirtualDevice *device, const struct cublasLtMatmulDes
     uint64_t alignments = alignments_of(desc);
     bool vector = (reads_bias(desc) || writes_sums(desc)) && desc->bias;
     const char *why = vector && (alignments & 0xFFFF) < LIMIT ? "with a bias or sums that are not aligned to 16 bytes"
-                    : !(desc->epilogue & AUX)                ? NULL
-                    : !desc->aux                             ? "with no pointer to what gelu is made of"
-                    : alignments >> 16 < LIMIT               ? "with what gelu is made of not aligned to 16 bytes"
-                    : desc->aux_pitch < (int64_t)d->rows     ? "with less from column to column of what gelu is made of than there are rows"
-                    : desc->aux_pitch % AUX_PITCH            ? "with a pitch of what gelu is made of that is not divisible by 8"
-                    : d->members != 1                        ? "with gelu of a batch" : NULL;
+                      : !(desc->epilogue & AUX)               ? NULL
+                      : !desc->aux                            ? "with no pointer to what gelu is made of"
+                      : alignments >> 16 < LIMIT              ? "with what gelu is made of not aligned to 16 bytes"
+                      : desc->aux_pitch < (int64_t)d->rows
+                          ? "with less from column to column of what gelu is made of than there are rows"
+                      : desc->aux_pitch % AUX_PITCH ? "with a pitch of what gelu is made of that is not divisible by 8"
+                      : d->members != 1             ? "with gelu of a batch"
+                                                    : NULL;
     if (why)
         vgpu_violation(device, CUDA_SUCCESS, "library", "cublasLtMatmulAlgoGetHeuristic is called %s", why);
     return !why;
 }
 
-static cublasStatus_t heuristic(VirtualDevice *device, cublasLtMatmulDesc_t desc, const struct cublasLtMatrixLayout *const layout[3],
-                                cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t *results, int *count)
+static cublasStatus_t heuristic(VirtualDevice *device, cublasLtMatmulDesc_t desc,
+                                const struct cublasLtMatrixLayout *const layout[3], cublasLtMatmulPreference_t preference,
+                                int wanted, cublasLtMatmulHeuristicResult_t *results, int *count)
 {
     if (wanted < 1 || !preference)
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -391,7 +420,11 @@ static cublasStatus_t heuristic(VirtualDevice *device, cublasLtMatmulDesc_t desc
     static const uint64_t SLOW[] = {2, 3, 1, 2}; /* the favourite is not the fastest; the last one does not run */
     for (; *count < wanted && *count < (int)(sizeof SLOW / sizeof *SLOW); ++*count) {
         results[*count] = (cublasLtMatmulHeuristicResult_t){.workspaceSize = parts ? work : 0, .wavesCount = 1};
-        const uint64_t data[] = {*count == 3 ? MAGIC + 1 : MAGIC, hash_of(desc, layout), alignments, parts ? work : 0, SLOW[*count],
+        const uint64_t data[] = {*count == 3 ? MAGIC + 1 : MAGIC,
+                                 hash_of(desc, layout),
+                                 alignments,
+                                 parts ? work : 0,
+                                 SLOW[*count],
                                  alignments_of(desc)};
         memcpy(results[*count].algo.data, data, sizeof data);
     }
@@ -413,7 +446,10 @@ static cublasStatus_t misused(VirtualDevice *device, CUstream stream, const char
 }
 
 /* algorithms that have run on a device: their kernels are loaded */
-typedef struct Loaded { const VirtualDevice *device; uint64_t product, slowness; } Loaded;
+typedef struct Loaded {
+    const VirtualDevice *device;
+    uint64_t product, slowness;
+} Loaded;
 static Loaded *loaded;
 static int loaded_count;
 
@@ -454,7 +490,8 @@ static cublasStatus_t issue(cublasLtHandle_t handle, Matmul p, const cublasLtMat
     }
     uint64_t chosen = algo->data[POINTERS], is = alignments_of(&p.desc);
     if ((is & 0xFFFF) < (chosen & 0xFFFF) || is >> 16 < chosen >> 16)
-        return misused(device, stream, "has a bias, sums or what gelu is made of aligned less than when its algorithm was chosen");
+        return misused(device, stream,
+                       "has a bias, sums or what gelu is made of aligned less than when its algorithm was chosen");
     p.desc.bias_type = vector_type(&p.desc, &p.layout[D]);
     p.work_bytes = algo->data[WORKSPACE];
     p.slowness = algo->data[SLOWNESS];
@@ -463,7 +500,8 @@ static cublasStatus_t issue(cublasLtHandle_t handle, Matmul p, const cublasLtMat
     if (p.work % WORKSPACE_ALIGNMENT) /* "Must be 256B aligned (i.e. lowest 8 bits of address must be 0)" */
         return misused(device, stream, "has a workspace that is not aligned to 256 bytes");
     if (stream->capture && !is_loaded(device, algo)) /* "Loading a kernel might require context synchronization" */
-        return misused(device, stream, "is captured before its algorithm has run once, so its kernel is loaded inside the capture");
+        return misused(device, stream,
+                       "is captured before its algorithm has run once, so its kernel is loaded inside the capture");
     note_loaded(device, algo);
     Work w = {.kind = OP_LIBRARY, .what = "cublasLtMatmul", .library = {.run = run, .bytes = sizeof p}};
     w.library.data = memcpy(malloc(sizeof p), &p, sizeof p);
@@ -476,10 +514,14 @@ size_t cublasLtGetVersion(void) { return LIBRARY_VERSION; }
 
 const char *cublasLtGetStatusName(cublasStatus_t status)
 {
-    static const char *const NAMES[] = {[CUBLAS_STATUS_SUCCESS] = "CUBLAS_STATUS_SUCCESS", [CUBLAS_STATUS_NOT_INITIALIZED] = "CUBLAS_STATUS_NOT_INITIALIZED",
-                                        [CUBLAS_STATUS_ALLOC_FAILED] = "CUBLAS_STATUS_ALLOC_FAILED", [CUBLAS_STATUS_INVALID_VALUE] = "CUBLAS_STATUS_INVALID_VALUE",
-                                        [CUBLAS_STATUS_ARCH_MISMATCH] = "CUBLAS_STATUS_ARCH_MISMATCH", [CUBLAS_STATUS_EXECUTION_FAILED] = "CUBLAS_STATUS_EXECUTION_FAILED",
-                                        [CUBLAS_STATUS_INTERNAL_ERROR] = "CUBLAS_STATUS_INTERNAL_ERROR", [CUBLAS_STATUS_NOT_SUPPORTED] = "CUBLAS_STATUS_NOT_SUPPORTED"};
+    static const char *const NAMES[] = {[CUBLAS_STATUS_SUCCESS] = "CUBLAS_STATUS_SUCCESS",
+                                        [CUBLAS_STATUS_NOT_INITIALIZED] = "CUBLAS_STATUS_NOT_INITIALIZED",
+                                        [CUBLAS_STATUS_ALLOC_FAILED] = "CUBLAS_STATUS_ALLOC_FAILED",
+                                        [CUBLAS_STATUS_INVALID_VALUE] = "CUBLAS_STATUS_INVALID_VALUE",
+                                        [CUBLAS_STATUS_ARCH_MISMATCH] = "CUBLAS_STATUS_ARCH_MISMATCH",
+                                        [CUBLAS_STATUS_EXECUTION_FAILED] = "CUBLAS_STATUS_EXECUTION_FAILED",
+                                        [CUBLAS_STATUS_INTERNAL_ERROR] = "CUBLAS_STATUS_INTERNAL_ERROR",
+                                        [CUBLAS_STATUS_NOT_SUPPORTED] = "CUBLAS_STATUS_NOT_SUPPORTED"};
     return status >= 0 && status <= CUBLAS_STATUS_NOT_SUPPORTED && NAMES[status] ? NAMES[status] : "an unknown status";
 }
 
@@ -539,7 +581,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, int att
     return leave(status);
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, int type, uint64_t rows, uint64_t columns, int64_t pitch)
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, int type, uint64_t rows, uint64_t columns,
+                                          int64_t pitch)
 {
     cublasStatus_t status = enter("cublasLtMatrixLayoutCreate");
     *layout = calloc(1, sizeof **layout);
@@ -579,7 +622,8 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, int attribute, const void *value, size_t bytes)
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, int attribute, const void *value,
+                                                    size_t bytes)
 {
     cublasStatus_t status = enter("cublasLtMatmulPreferenceSetAttribute");
     int operand = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
@@ -596,22 +640,25 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
                                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t *results,
-                                              int *count)
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t *results, int *count)
 {
     cublasStatus_t status = enter("cublasLtMatmulAlgoGetHeuristic");
     const struct cublasLtMatrixLayout *const layout[] = {a, b, d};
-    return leave(status ? status : !handle || c != d ? CUBLAS_STATUS_INVALID_VALUE : heuristic(handle->device, desc, layout, preference, wanted, results, count));
+    return leave(status              ? status
+                 : !handle || c != d ? CUBLAS_STATUS_INVALID_VALUE
+                                     : heuristic(handle->device, desc, layout, preference, wanted, results, count));
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,
-                              cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
-                              cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algo,
-                              void *workspace, size_t workspace_bytes, CUstream stream)
+                              cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,
+                              const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes, CUstream stream)
 {
     cublasStatus_t status = enter("cublasLtMatmul");
     bool wide = desc && desc->scale == CUDA_R_64F;
-    double one = wide ? *(const double *)alpha : (double)*(const float *)alpha, zero = wide ? *(const double *)beta : (double)*(const float *)beta;
+    double one = wide ? *(const double *)alpha : (double)*(const float *)alpha,
+           zero = wide ? *(const double *)beta : (double)*(const float *)beta;
     if (!status && (!handle || c != d || c_layout != d_layout || !algo || one != 1 || (zero != 0 && zero != 1)))
         status = CUBLAS_STATUS_INVALID_VALUE;
     if ((int)status == CUDA_ERROR_ILLEGAL_ADDRESS) { /* an error of the driver's: the device is lost before this call */
@@ -620,7 +667,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     }
     if (!status && handle->device->failed)
         status = CUBLAS_STATUS_EXECUTION_FAILED;
-    Matmul p = {.desc = *desc, .layout = {*a_layout, *b_layout, *d_layout}, .at = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)d},
-                 .work = (uintptr_t)workspace, .adds = zero == 1};
+    Matmul p = {.desc = *desc,
+                .layout = {*a_layout, *b_layout, *d_layout},
+                .at = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)d},
+                .work = (uintptr_t)workspace,
+                .adds = zero == 1};
     return leave(status ? status : issue(handle, p, algo, workspace_bytes, stream));
 }

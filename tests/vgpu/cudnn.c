@@ -17,48 +17,75 @@ enum { Y, X, W };
 
 /* ---- descriptors: attributes as they were set */
 
-typedef struct Value { int attribute; int64_t count; void *elements; } Value;
+typedef struct Value {
+    int attribute;
+    int64_t count;
+    void *elements;
+} Value;
 typedef struct Descriptor Descriptor;
 struct Descriptor {
     int type;
     bool final;
     Value value[MOST_VALUES];
     int values;
-    int engine;                 /* of an engine, and of its configuration; -1: not known yet */
+    int engine; /* of an engine, and of its configuration; -1: not known yet */
     const Descriptor *graph;
-    bool loaded;                /* of a plan: it has run */
+    bool loaded; /* of a plan: it has run */
 };
 
-struct cudnnContext { VirtualDevice *device; CUstream stream; };
+struct cudnnContext {
+    VirtualDevice *device;
+    CUstream stream;
+};
 
 /* what may be set; most: elements */
-typedef struct Attribute { int descriptor, attribute, type; int64_t most; } Attribute;
+typedef struct Attribute {
+    int descriptor, attribute, type;
+    int64_t most;
+} Attribute;
+/* clang-format off */
 #define OF(descriptor, attribute, type, most) {CUDNN_BACKEND_##descriptor##_DESCRIPTOR, CUDNN_ATTR_##attribute, CUDNN_TYPE_##type, most}
-#define OPERATION(descriptor, direction, x, w, y)                                                                                 \
-    OF(OPERATION_CONVOLUTION_##descriptor, OPERATION_CONVOLUTION_##direction##_ALPHA, FLOAT, 1),                                  \
-    OF(OPERATION_CONVOLUTION_##descriptor, OPERATION_CONVOLUTION_##direction##_BETA, FLOAT, 1),                                   \
-    OF(OPERATION_CONVOLUTION_##descriptor, OPERATION_CONVOLUTION_##direction##_CONV_DESC, BACKEND_DESCRIPTOR, 1),                 \
-    OF(OPERATION_CONVOLUTION_##descriptor, OPERATION_CONVOLUTION_##direction##_##x, BACKEND_DESCRIPTOR, 1),                       \
-    OF(OPERATION_CONVOLUTION_##descriptor, OPERATION_CONVOLUTION_##direction##_##w, BACKEND_DESCRIPTOR, 1),                       \
-    OF(OPERATION_CONVOLUTION_##descriptor, OPERATION_CONVOLUTION_##direction##_##y, BACKEND_DESCRIPTOR, 1)
+/* clang-format on */
+#define OPERATION(descriptor, direction, x, w, y)                                                                                \
+    OF(OPERATION_CONVOLUTION_##descriptor, OPERATION_CONVOLUTION_##direction##_ALPHA, FLOAT, 1),                                 \
+        OF(OPERATION_CONVOLUTION_##descriptor, OPERATION_CONVOLUTION_##direction##_BETA, FLOAT, 1),                              \
+        OF(OPERATION_CONVOLUTION_##descriptor, OPERATION_CONVOLUTION_##direction##_CONV_DESC, BACKEND_DESCRIPTOR, 1),            \
+        OF(OPERATION_CONVOLUTION_##descriptor, OPERATION_CONVOLUTION_##direction##_##x, BACKEND_DESCRIPTOR, 1),                  \
+        OF(OPERATION_CONVOLUTION_##descriptor, OPERATION_CONVOLUTION_##direction##_##w, BACKEND_DESCRIPTOR, 1),                  \
+        OF(OPERATION_CONVOLUTION_##descriptor, OPERATION_CONVOLUTION_##direction##_##y, BACKEND_DESCRIPTOR, 1)
 static const Attribute ATTRIBUTES[] = {
-    OF(TENSOR, TENSOR_BYTE_ALIGNMENT, INT64, 1), OF(TENSOR, TENSOR_DATA_TYPE, DATA_TYPE, 1), OF(TENSOR, TENSOR_DIMENSIONS, INT64, MOST_RANK),
-    OF(TENSOR, TENSOR_STRIDES, INT64, MOST_RANK), OF(TENSOR, TENSOR_UNIQUE_ID, INT64, 1),
-    OF(CONVOLUTION, CONVOLUTION_COMP_TYPE, DATA_TYPE, 1), OF(CONVOLUTION, CONVOLUTION_CONV_MODE, CONVOLUTION_MODE, 1),
-    OF(CONVOLUTION, CONVOLUTION_SPATIAL_DIMS, INT64, 1), OF(CONVOLUTION, CONVOLUTION_DILATIONS, INT64, 3),
-    OF(CONVOLUTION, CONVOLUTION_FILTER_STRIDES, INT64, 3), OF(CONVOLUTION, CONVOLUTION_PRE_PADDINGS, INT64, 3),
+    OF(TENSOR, TENSOR_BYTE_ALIGNMENT, INT64, 1),
+    OF(TENSOR, TENSOR_DATA_TYPE, DATA_TYPE, 1),
+    OF(TENSOR, TENSOR_DIMENSIONS, INT64, MOST_RANK),
+    OF(TENSOR, TENSOR_STRIDES, INT64, MOST_RANK),
+    OF(TENSOR, TENSOR_UNIQUE_ID, INT64, 1),
+    OF(CONVOLUTION, CONVOLUTION_COMP_TYPE, DATA_TYPE, 1),
+    OF(CONVOLUTION, CONVOLUTION_CONV_MODE, CONVOLUTION_MODE, 1),
+    OF(CONVOLUTION, CONVOLUTION_SPATIAL_DIMS, INT64, 1),
+    OF(CONVOLUTION, CONVOLUTION_DILATIONS, INT64, 3),
+    OF(CONVOLUTION, CONVOLUTION_FILTER_STRIDES, INT64, 3),
+    OF(CONVOLUTION, CONVOLUTION_PRE_PADDINGS, INT64, 3),
     OF(CONVOLUTION, CONVOLUTION_POST_PADDINGS, INT64, 3),
-    OPERATION(FORWARD, FORWARD, X, W, Y), OPERATION(BACKWARD_DATA, BWD_DATA, DX, W, DY), OPERATION(BACKWARD_FILTER, BWD_FILTER, X, DW, DY),
-    OF(OPERATIONGRAPH, OPERATIONGRAPH_HANDLE, HANDLE, 1), OF(OPERATIONGRAPH, OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, 1),
-    OF(ENGINEHEUR, ENGINEHEUR_MODE, HEUR_MODE, 1), OF(ENGINEHEUR, ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1),
-    OF(EXECUTION_PLAN, EXECUTION_PLAN_HANDLE, HANDLE, 1), OF(EXECUTION_PLAN, EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, 1),
-    OF(VARIANT_PACK, VARIANT_PACK_UNIQUE_IDS, INT64, 8), OF(VARIANT_PACK, VARIANT_PACK_DATA_POINTERS, VOID_PTR, 8),
+    OPERATION(FORWARD, FORWARD, X, W, Y),
+    OPERATION(BACKWARD_DATA, BWD_DATA, DX, W, DY),
+    OPERATION(BACKWARD_FILTER, BWD_FILTER, X, DW, DY),
+    OF(OPERATIONGRAPH, OPERATIONGRAPH_HANDLE, HANDLE, 1),
+    OF(OPERATIONGRAPH, OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, 1),
+    OF(ENGINEHEUR, ENGINEHEUR_MODE, HEUR_MODE, 1),
+    OF(ENGINEHEUR, ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1),
+    OF(EXECUTION_PLAN, EXECUTION_PLAN_HANDLE, HANDLE, 1),
+    OF(EXECUTION_PLAN, EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, 1),
+    OF(VARIANT_PACK, VARIANT_PACK_UNIQUE_IDS, INT64, 8),
+    OF(VARIANT_PACK, VARIANT_PACK_DATA_POINTERS, VOID_PTR, 8),
     OF(VARIANT_PACK, VARIANT_PACK_WORKSPACE, VOID_PTR, 1),
 };
 
 static size_t bytes_of_element(int type)
 {
-    return type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_VOID_PTR || type == CUDNN_TYPE_HANDLE || type == CUDNN_TYPE_BACKEND_DESCRIPTOR ? 8 : 4;
+    return type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_VOID_PTR || type == CUDNN_TYPE_HANDLE ||
+                   type == CUDNN_TYPE_BACKEND_DESCRIPTOR
+               ? 8
+               : 4;
 }
 
 static const Value *value_of(const Descriptor *d, int attribute)
@@ -75,7 +102,10 @@ static int64_t count_of(const Descriptor *d, int attribute)
     return v ? v->count : 0;
 }
 
-static int64_t number(const Descriptor *d, int attribute, int i) { return ((const int64_t *)value_of(d, attribute)->elements)[i]; }
+static int64_t number(const Descriptor *d, int attribute, int i)
+{
+    return ((const int64_t *)value_of(d, attribute)->elements)[i];
+}
 static int word(const Descriptor *d, int attribute) { return *(const int *)value_of(d, attribute)->elements; }
 
 static const Descriptor *other(const Descriptor *d, int attribute) /* NULL: it was not set */
@@ -109,7 +139,11 @@ static cudnnStatus_t set(Descriptor *d, int attribute, int type, int64_t count, 
 
 /* ---- convolutions */
 
-typedef struct Tensor { uintptr_t at; int type, rank; int64_t extent[MOST_RANK], stride[MOST_RANK], alignment; } Tensor;
+typedef struct Tensor {
+    uintptr_t at;
+    int type, rank;
+    int64_t extent[MOST_RANK], stride[MOST_RANK], alignment;
+} Tensor;
 typedef struct Convolution {
     Tensor tensor[TENSORS];
     int result, dims, compute, engine;
@@ -149,24 +183,33 @@ static Tensor tensor_of(const Descriptor *d)
 
 /* attributes of the three operations: the windows, y, x, w */
 static const int PARTS[][4] = {
-    [CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR] = {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-                                                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W},
-    [CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR] = {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                                                                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W},
-    [CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR] = {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-                                                                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW}};
+    [CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR] = {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                                                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                                                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                                                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W},
+    [CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR] = {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                                                                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                                                                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                                                                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W},
+    [CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR] = {
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW}};
 
 static bool is_operation(int type)
 {
-    return type >= CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR && type <= CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
+    return type >= CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
+           type <= CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
 }
 
 static Convolution convolution_of(const Descriptor *operation)
 {
     const int *part = PARTS[operation->type];
     const Descriptor *windows = other(operation, part[0]);
-    Convolution c = {.dims = (int)number(windows, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0), .compute = word(windows, CUDNN_ATTR_CONVOLUTION_COMP_TYPE)};
-    c.result = operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ? Y : operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? X : W;
+    Convolution c = {.dims = (int)number(windows, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0),
+                     .compute = word(windows, CUDNN_ATTR_CONVOLUTION_COMP_TYPE)};
+    c.result = operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? Y
+               : operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? X
+                                                                                                 : W;
     for (int i = 0; i < TENSORS; i++)
         c.tensor[i] = tensor_of(other(operation, part[1 + i]));
     for (int i = 0; i < c.dims; i++) {
@@ -181,8 +224,10 @@ static Convolution convolution_of(const Descriptor *operation)
 
 static cudnnStatus_t finish_tensor(const Descriptor *d)
 {
-    if (!count_of(d, CUDNN_ATTR_TENSOR_DIMENSIONS) || count_of(d, CUDNN_ATTR_TENSOR_STRIDES) != count_of(d, CUDNN_ATTR_TENSOR_DIMENSIONS) ||
-        !count_of(d, CUDNN_ATTR_TENSOR_DATA_TYPE) || !count_of(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT) || !count_of(d, CUDNN_ATTR_TENSOR_UNIQUE_ID))
+    if (!count_of(d, CUDNN_ATTR_TENSOR_DIMENSIONS) ||
+        count_of(d, CUDNN_ATTR_TENSOR_STRIDES) != count_of(d, CUDNN_ATTR_TENSOR_DIMENSIONS) ||
+        !count_of(d, CUDNN_ATTR_TENSOR_DATA_TYPE) || !count_of(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT) ||
+        !count_of(d, CUDNN_ATTR_TENSOR_UNIQUE_ID))
         return CUDNN_STATUS_BAD_PARAM;
     Tensor t = tensor_of(d);
     if (t.alignment <= 0 || t.alignment % (int64_t)bytes_of(t.type))
@@ -195,8 +240,8 @@ static cudnnStatus_t finish_tensor(const Descriptor *d)
 
 static cudnnStatus_t finish_windows(const Descriptor *d)
 {
-    static const int LISTS[] = {CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
-                                CUDNN_ATTR_CONVOLUTION_POST_PADDINGS};
+    static const int LISTS[] = {CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_ATTR_CONVOLUTION_DILATIONS,
+                                CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS};
     int64_t dims = count_of(d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS) ? number(d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0) : 0;
     bool good = dims > 0 && count_of(d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE) && count_of(d, CUDNN_ATTR_CONVOLUTION_CONV_MODE);
     for (int k = 0; k < 4 && good; k++) {
@@ -215,10 +260,12 @@ static cudnnStatus_t finish_operation(const Descriptor *d)
             return CUDNN_STATUS_BAD_PARAM;
     Convolution c = convolution_of(d);
     const Tensor *y = &c.tensor[Y], *x = &c.tensor[X], *w = &c.tensor[W];
-    bool good = c.dims + 2 == x->rank && x->rank == w->rank && w->rank == y->rank && y->extent[0] == x->extent[0] && y->extent[1] == w->extent[0] &&
-                w->extent[1] > 0 && x->extent[1] % w->extent[1] == 0 && reach_of(w) == elements_of(w);
+    bool good = c.dims + 2 == x->rank && x->rank == w->rank && w->rank == y->rank && y->extent[0] == x->extent[0] &&
+                y->extent[1] == w->extent[0] && w->extent[1] > 0 && x->extent[1] % w->extent[1] == 0 &&
+                reach_of(w) == elements_of(w);
     for (int i = 0; i < c.dims && good; i++) {
-        int64_t room = x->extent[2 + i] + c.low[i] + number(windows, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, i) - c.dilation[i] * (w->extent[2 + i] - 1) - 1;
+        int64_t room = x->extent[2 + i] + c.low[i] + number(windows, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, i) -
+                       c.dilation[i] * (w->extent[2 + i] - 1) - 1;
         good = room >= 0 && room / c.stride[i] + 1 == y->extent[2 + i];
     }
     return good ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
@@ -243,14 +290,17 @@ static cudnnStatus_t finish_graph(const Descriptor *d)
     if (!is_final(operation))
         return CUDNN_STATUS_BAD_PARAM;
     Convolution c = convolution_of(operation);
-    return is_packed(&c.tensor[W], true) || is_packed(&c.tensor[W], false) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED_LAYOUT;
+    return is_packed(&c.tensor[W], true) || is_packed(&c.tensor[W], false) ? CUDNN_STATUS_SUCCESS
+                                                                           : CUDNN_STATUS_NOT_SUPPORTED_LAYOUT;
 }
 
 static cudnnStatus_t finish_plan(const Descriptor *);
 
 static cudnnStatus_t finish_pack(const Descriptor *d)
 {
-    return count_of(d, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS) == count_of(d, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+    return count_of(d, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS) == count_of(d, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)
+               ? CUDNN_STATUS_SUCCESS
+               : CUDNN_STATUS_BAD_PARAM;
 }
 
 static cudnnStatus_t finish(Descriptor *d)
@@ -263,7 +313,9 @@ static cudnnStatus_t finish(Descriptor *d)
     case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR: status = finish_windows(d); break;
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: status = finish_graph(d); break;
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
-        status = is_final(other(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)) && count_of(d, CUDNN_ATTR_ENGINEHEUR_MODE) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+        status = is_final(other(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)) && count_of(d, CUDNN_ATTR_ENGINEHEUR_MODE)
+                     ? CUDNN_STATUS_SUCCESS
+                     : CUDNN_STATUS_BAD_PARAM;
         break;
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: status = finish_plan(d); break;
     case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR: status = finish_pack(d); break;
@@ -303,7 +355,8 @@ static int64_t work_of(int engine, const Convolution *c)
 static bool has_engines(const VirtualDevice *device, const Convolution *c)
 {
     int type = c->tensor[X].type, compute = type == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
-    return c->tensor[W].type == type && c->tensor[Y].type == type && c->compute == compute && (type != CUDNN_DATA_BFLOAT16 || device->major >= 8);
+    return c->tensor[W].type == type && c->tensor[Y].type == type && c->compute == compute &&
+           (type != CUDNN_DATA_BFLOAT16 || device->major >= 8);
 }
 
 static bool suits(int engine, const Convolution *c, int mode)
@@ -359,7 +412,8 @@ static cudnnStatus_t get(const Descriptor *d, int attribute, int type, int64_t w
     if (!d->final)
         return CUDNN_STATUS_NOT_INITIALIZED;
     if (attribute == CUDNN_ATTR_ENGINEHEUR_RESULTS && d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
-        return type == CUDNN_TYPE_BACKEND_DESCRIPTOR ? results(d, wanted, count, elements) : CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
+        return type == CUDNN_TYPE_BACKEND_DESCRIPTOR ? results(d, wanted, count, elements)
+                                                     : CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
     if (attribute == CUDNN_ATTR_ENGINECFG_ENGINE && d->type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR && wanted > 0) {
         Descriptor *engine = *(Descriptor **)elements;
         engine->engine = d->engine;
@@ -369,7 +423,8 @@ static cudnnStatus_t get(const Descriptor *d, int attribute, int type, int64_t w
     }
     if (attribute == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE && d->type == CUDNN_BACKEND_ENGINE_DESCRIPTOR)
         return type == CUDNN_TYPE_NUMERICAL_NOTE ? get_notes(d, wanted, count, elements) : CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
-    if (attribute == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && wanted > 0) {
+    if (attribute == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR &&
+        wanted > 0) {
         const Descriptor *configuration = other(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
         Convolution c = convolution_of(other(configuration->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS));
         *(int64_t *)elements = work_of(configuration->engine, &c);
@@ -410,7 +465,8 @@ static int64_t digits_of(const Tensor *t, int64_t element, int64_t digit[MOST_RA
 static int64_t meet(const Convolution *c, const int64_t *y, const int64_t *w)
 {
     const Tensor *x = &c->tensor[X], *filter = &c->tensor[W];
-    int64_t group = w[0] / (filter->extent[0] / (x->extent[1] / filter->extent[1])), at = y[0] * x->stride[0] + (group * filter->extent[1] + w[1]) * x->stride[1];
+    int64_t group = w[0] / (filter->extent[0] / (x->extent[1] / filter->extent[1])),
+            at = y[0] * x->stride[0] + (group * filter->extent[1] + w[1]) * x->stride[1];
     for (int i = 0; i < c->dims; i++) {
         int64_t place = y[2 + i] * c->stride[i] + w[2 + i] * c->dilation[i] - c->low[i];
         if (place < 0 || place >= x->extent[2 + i])
@@ -459,7 +515,8 @@ static void run(Op *op)
 {
     const Convolution *c = op->work.library.data;
     const Tensor *result = &c->tensor[c->result];
-    bool tried = op->work.label && op->work.label->count < 0; /* nothing is said of what it is for: nobody may ever read what it writes */
+    /* nothing is said of what it is for: nobody may ever read what it writes */
+    bool tried = op->work.label && op->work.label->count < 0;
     int error = vgpu_kernel_fault("cudnnBackendExecute", op);
     if (error && error != VGPU_FORGOTTEN)
         op->work.device->failed = error;
@@ -476,7 +533,8 @@ static void run(Op *op)
     else
         convolve(c);
     int64_t weights = elements_of(&c->tensor[W]) / c->tensor[W].extent[0];
-    op->end_us += vgpu_slowness(SLOW_CUDNN) * ENGINES[c->engine].slowness * (1 + 1e-5 * (double)elements_of(&c->tensor[Y]) * (double)weights);
+    op->end_us += vgpu_slowness(SLOW_CUDNN) * ENGINES[c->engine].slowness *
+                  (1 + 1e-5 * (double)elements_of(&c->tensor[Y]) * (double)weights);
 }
 
 /* ---- what it is given */
@@ -542,7 +600,8 @@ static cudnnStatus_t issue(cudnnHandle_t handle, Descriptor *plan, const Descrip
     if (why)
         return misused(handle->device, stream, why);
     if (stream->capture && !plan->loaded) /* "Loading a kernel might require context synchronization" */
-        return misused(handle->device, stream, "is captured before its plan has run once, so its kernel is loaded inside the capture");
+        return misused(handle->device, stream,
+                       "is captured before its plan has run once, so its kernel is loaded inside the capture");
     plan->loaded = true;
     Work w = {.kind = OP_LIBRARY, .what = "cudnnBackendExecute", .library = {.run = run, .bytes = sizeof c}};
     w.library.data = memcpy(malloc(sizeof c), &c, sizeof c);
@@ -567,12 +626,26 @@ size_t cudnnGetVersion(void) { return LIBRARY_VERSION; }
 
 const char *cudnnGetErrorString(cudnnStatus_t status)
 {
-#define S(name) {#name, name}
-    static const struct { const char *name; int status; } NAMES[] = {
-        S(CUDNN_STATUS_SUCCESS), S(CUDNN_STATUS_NOT_INITIALIZED), S(CUDNN_STATUS_BAD_PARAM), S(CUDNN_STATUS_BAD_PARAM_NULL_POINTER),
-        S(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER), S(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED), S(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH),
-        S(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE), S(CUDNN_STATUS_NOT_SUPPORTED), S(CUDNN_STATUS_NOT_SUPPORTED_LAYOUT),
-        S(CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH), S(CUDNN_STATUS_INTERNAL_ERROR), S(CUDNN_STATUS_EXECUTION_FAILED)};
+#define S(name)                                                                                                                  \
+    {                                                                                                                            \
+#name, name                                                                                                              \
+    }
+    static const struct {
+        const char *name;
+        int status;
+    } NAMES[] = {S(CUDNN_STATUS_SUCCESS),
+                 S(CUDNN_STATUS_NOT_INITIALIZED),
+                 S(CUDNN_STATUS_BAD_PARAM),
+                 S(CUDNN_STATUS_BAD_PARAM_NULL_POINTER),
+                 S(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER),
+                 S(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED),
+                 S(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH),
+                 S(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE),
+                 S(CUDNN_STATUS_NOT_SUPPORTED),
+                 S(CUDNN_STATUS_NOT_SUPPORTED_LAYOUT),
+                 S(CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH),
+                 S(CUDNN_STATUS_INTERNAL_ERROR),
+                 S(CUDNN_STATUS_EXECUTION_FAILED)};
 #undef S
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
         if (NAMES[i].status == status)
@@ -628,16 +701,22 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor)
     return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, int attribute, int type, int64_t count, const void *elements)
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, int attribute, int type, int64_t count,
+                                       const void *elements)
 {
     cudnnStatus_t status = enter("cudnnBackendSetAttribute");
-    return leave(status ? status : !descriptor ? CUDNN_STATUS_BAD_PARAM_NULL_POINTER : set(descriptor, attribute, type, count, elements));
+    return leave(status        ? status
+                 : !descriptor ? CUDNN_STATUS_BAD_PARAM_NULL_POINTER
+                               : set(descriptor, attribute, type, count, elements));
 }
 
-cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, int attribute, int type, int64_t wanted, int64_t *count, void *elements)
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, int attribute, int type, int64_t wanted,
+                                       int64_t *count, void *elements)
 {
     cudnnStatus_t status = enter("cudnnBackendGetAttribute");
-    return leave(status ? status : !descriptor ? CUDNN_STATUS_BAD_PARAM_NULL_POINTER : get(descriptor, attribute, type, wanted, count, elements));
+    return leave(status        ? status
+                 : !descriptor ? CUDNN_STATUS_BAD_PARAM_NULL_POINTER
+                               : get(descriptor, attribute, type, wanted, count, elements));
 }
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor)

@@ -34,16 +34,16 @@ CUresult vgpu_enter_any(const char *call)
     return error ? error : initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
-CUresult vgpu_failure(const VirtualDevice *d)
-{
-    return d->failed;
-}
+CUresult vgpu_failure(const VirtualDevice *d) { return d->failed; }
 
 /* for calls that need a context */
 CUresult vgpu_enter(const char *call)
 {
     CUresult r = vgpu_enter_any(call);
-    r = r ? r : !current ? CUDA_ERROR_INVALID_CONTEXT : current->device->retained <= 0 ? VGPU_ERROR_CONTEXT_IS_DESTROYED : vgpu_failure(current->device);
+    r = r                                ? r
+        : !current                       ? CUDA_ERROR_INVALID_CONTEXT
+        : current->device->retained <= 0 ? VGPU_ERROR_CONTEXT_IS_DESTROYED
+                                         : vgpu_failure(current->device);
     return r ? r : vgpu_check_capture(call);
 }
 
@@ -54,10 +54,7 @@ CUresult vgpu_leave(CUresult r)
     return r == VGPU_FORGOTTEN ? CUDA_SUCCESS : r;
 }
 
-CUcontext vgpu_current(void)
-{
-    return current;
-}
+CUcontext vgpu_current(void) { return current; }
 
 static VirtualDevice *device_at(CUdevice d)
 {
@@ -269,7 +266,10 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 CUresult cuCtxDisablePeerAccess(CUcontext peer)
 {
     CUresult r = vgpu_enter("cuCtxDisablePeerAccess");
-    r = r ? r : !peer ? CUDA_ERROR_INVALID_CONTEXT : vgpu_current()->device->peer[peer->device->number] ? CUDA_SUCCESS : 705 /* CUDA_ERROR_PEER_ACCESS_NOT_ENABLED */;
+    r = r                                                    ? r
+        : !peer                                              ? CUDA_ERROR_INVALID_CONTEXT
+        : vgpu_current()->device->peer[peer->device->number] ? CUDA_SUCCESS
+                                                             : 705 /* CUDA_ERROR_PEER_ACCESS_NOT_ENABLED */;
     if (r == CUDA_SUCCESS)
         vgpu_current()->device->peer[peer->device->number] = false;
     return vgpu_leave(r);
@@ -316,7 +316,9 @@ CUresult cuMemFree_v2(CUdeviceptr memory)
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
     CUresult r = vgpu_enter("cuMemHostAlloc");
-    return vgpu_leave(r ? r : flags > 7 /* portable, mapped, write-combined */ ? CUDA_ERROR_INVALID_VALUE : vgpu_allocate_host(bytes, memory));
+    return vgpu_leave(r                                                  ? r
+                      : flags > 7 /* portable, mapped, write-combined */ ? CUDA_ERROR_INVALID_VALUE
+                                                                         : vgpu_allocate_host(bytes, memory));
 }
 
 CUresult cuMemFreeHost(void *memory)

@@ -11,9 +11,9 @@ CUDA_LATER(VGPU_PROTOTYPE)
 
 enum { VGPU_ERROR_CONTEXT_IS_DESTROYED = 709 };
 
-CUresult vgpu_enter_any(const char *call);  /* takes the lock; what the call must answer, or 0 */
-CUresult vgpu_enter(const char *call);      /* of calls that need a context */
+CUresult vgpu_enter_any(const char *call); /* takes the lock; what the call must answer, or 0 */
+CUresult vgpu_enter(const char *call);     /* of calls that need a context */
 CUresult vgpu_leave(CUresult);
 CUresult vgpu_failure(const VirtualDevice *); /* what every call for it answers by now, or 0 */
-VGPU_API CUcontext vgpu_current(void);               /* of this thread */
+VGPU_API CUcontext vgpu_current(void);        /* of this thread */
 #endif

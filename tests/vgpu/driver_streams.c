@@ -9,7 +9,9 @@
 
 static CUresult check_stream(CUstream s)
 {
-    return !vgpu_is_handle(s) ? CUDA_ERROR_INVALID_HANDLE : s->device != vgpu_current()->device ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+    return !vgpu_is_handle(s)                    ? CUDA_ERROR_INVALID_HANDLE
+           : s->device != vgpu_current()->device ? CUDA_ERROR_INVALID_CONTEXT
+                                                 : CUDA_SUCCESS;
 }
 
 CUresult vgpu_issue_or_capture(CUstream s, Work w)
@@ -27,10 +29,12 @@ CUresult vgpu_issue_or_capture(CUstream s, Work w)
 static bool inside(uintptr_t address, size_t bytes, bool device)
 {
     const Allocation *a = vgpu_find(address);
-    return a ? (a->device != NULL) == device && !a->freed && address + bytes <= a->base + a->bytes : !device && !vgpu_device_of(address);
+    return a ? (a->device != NULL) == device && !a->freed && address + bytes <= a->base + a->bytes
+             : !device && !vgpu_device_of(address);
 }
 
-static CUresult issue_copy(const char *what, uintptr_t to, bool to_device, uintptr_t from, bool from_device, size_t bytes, CUstream s)
+static CUresult issue_copy(const char *what, uintptr_t to, bool to_device, uintptr_t from, bool from_device, size_t bytes,
+                           CUstream s)
 {
     CUresult r = check_stream(s);
     if (r != CUDA_SUCCESS || bytes == 0)
@@ -61,7 +65,8 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
     return vgpu_leave(r ? r : issue_copy("cuMemcpyDtoDAsync", (uintptr_t)to, true, (uintptr_t)from, true, bytes, stream));
 }
 
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream stream)
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
+                           CUstream stream)
 {
     CUresult r = vgpu_enter("cuMemcpyPeerAsync");
     bool right = to_context && from_context && vgpu_device_of((uintptr_t)to) == to_context->device &&
@@ -119,7 +124,8 @@ CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *conte
 {
     CUresult r = vgpu_enter("cuLaunchHostFunc");
     r = r ? r : check_stream(stream);
-    return vgpu_leave(r ? r : vgpu_issue_or_capture(stream, (Work){.kind = OP_HOST, .what = "cuLaunchHostFunc", .host = {function, context}}));
+    return vgpu_leave(
+        r ? r : vgpu_issue_or_capture(stream, (Work){.kind = OP_HOST, .what = "cuLaunchHostFunc", .host = {function, context}}));
 }
 
 size_t vgpu_parameter_bytes(CUfunction f)
@@ -130,7 +136,8 @@ size_t vgpu_parameter_bytes(CUfunction f)
     return bytes;
 }
 
-static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes, bool dependent, CUstream s, void **parameters)
+static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes, bool dependent,
+                       CUstream s, void **parameters)
 {
     CUresult r = check_stream(s);
     if (r != CUDA_SUCCESS)
@@ -145,7 +152,9 @@ static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned bloc
         return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     if (dependent && !vgpu_follows_kernel(s))
         return CUDA_ERROR_INVALID_VALUE;
-    Work w = {.kind = OP_LAUNCH, .what = f->name, .call = {.function = f, .shared_bytes = shared_bytes, .dependent = dependent && s->device->major >= 9}};
+    Work w = {.kind = OP_LAUNCH,
+              .what = f->name,
+              .call = {.function = f, .shared_bytes = shared_bytes, .dependent = dependent && s->device->major >= 9}};
     memcpy(w.call.grid, grid, sizeof w.call.grid);
     memcpy(w.call.block, block, sizeof w.call.block);
     unsigned char *at = w.call.values = calloc(1, vgpu_parameter_bytes(f) + 1);
@@ -156,12 +165,15 @@ static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned bloc
     return vgpu_issue_or_capture(s, w);
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                        unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra)
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters,
+                        void **extra)
 {
     CUresult r = vgpu_enter("cuLaunchKernel");
     const unsigned grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
-    return vgpu_leave(r ? r : extra ? CUDA_ERROR_NOT_SUPPORTED : launch(function, grid, block, shared_bytes, false, stream, parameters));
+    return vgpu_leave(r       ? r
+                      : extra ? CUDA_ERROR_NOT_SUPPORTED
+                              : launch(function, grid, block, shared_bytes, false, stream, parameters));
 }
 
 static CUresult launch_with_attributes(const CUlaunchConfig *c, CUfunction f, void **parameters)
@@ -172,7 +184,8 @@ static CUresult launch_with_attributes(const CUlaunchConfig *c, CUfunction f, vo
     for (const CUlaunchAttribute *a = c->attrs; a < c->attrs + c->numAttrs; a++) {
         if (a->id != CU_LAUNCH_ATTRIBUTE_IGNORE && a->id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
             return CUDA_ERROR_INVALID_VALUE;
-        dependent |= a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && a->value.programmaticStreamSerializationAllowed;
+        dependent |=
+            a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && a->value.programmaticStreamSerializationAllowed;
     }
     const unsigned grid[] = {c->gridDimX, c->gridDimY, c->gridDimZ}, block[] = {c->blockDimX, c->blockDimY, c->blockDimZ};
     return launch(f, grid, block, c->sharedMemBytes, dependent, c->hStream, parameters);
@@ -196,9 +209,9 @@ VGPU_API void vgpuDeclare(void *stream, const char *operation, const CudaRange *
         l->ranges[k].name = ranges[k].name ? vgpu_keep(ranges[k].name) : NULL;
         const Allocation *a = vgpu_find((uintptr_t)ranges[k].begin);
         if (ranges[k].begin < ranges[k].end && (!a || ranges[k].end > a->base + a->bytes))
-            vgpu_violation(s->device, CUDA_ERROR_INVALID_VALUE, "declaration", "%s: %s, %zu bytes, is not inside memory of a device",
-                           operation ? operation : "an operation", ranges[k].name ? ranges[k].name : "an access",
-                           (size_t)(ranges[k].end - ranges[k].begin));
+            vgpu_violation(s->device, CUDA_ERROR_INVALID_VALUE, "declaration",
+                           "%s: %s, %zu bytes, is not inside memory of a device", operation ? operation : "an operation",
+                           ranges[k].name ? ranges[k].name : "an access", (size_t)(ranges[k].end - ranges[k].begin));
     }
     vgpu_drop_label(s->label);
     s->label = l;
@@ -223,7 +236,10 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
 {
     CUresult r = vgpu_enter("cuStreamCreateWithPriority");
     (void)priority;
-    return vgpu_leave(r ? r : flags > CU_STREAM_NON_BLOCKING ? CUDA_ERROR_INVALID_VALUE : !flags ? CUDA_ERROR_NOT_SUPPORTED : create_stream(stream));
+    return vgpu_leave(r                                ? r
+                      : flags > CU_STREAM_NON_BLOCKING ? CUDA_ERROR_INVALID_VALUE
+                      : !flags                         ? CUDA_ERROR_NOT_SUPPORTED
+                                                       : create_stream(stream));
 }
 
 /* the driver goes on with what was issued; here it is done first */
@@ -408,7 +424,8 @@ CUresult cuEventSynchronize(CUevent event)
 
 static CUresult elapsed(float *milliseconds, CUevent begin, CUevent end)
 {
-    if (!vgpu_is_handle(begin) || !vgpu_is_handle(end) || !begin->op || !end->op || (begin->flags | end->flags) & CU_EVENT_DISABLE_TIMING || begin->device != end->device)
+    if (!vgpu_is_handle(begin) || !vgpu_is_handle(end) || !begin->op || !end->op ||
+        (begin->flags | end->flags) & CU_EVENT_DISABLE_TIMING || begin->device != end->device)
         return CUDA_ERROR_INVALID_HANDLE;
     if (!begin->op->done || !end->op->done)
         return CUDA_ERROR_NOT_READY;

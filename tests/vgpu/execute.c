@@ -34,8 +34,9 @@ void vgpu_touch(Op *op, uintptr_t begin, size_t bytes, bool writes)
     if (a->device && !declared && (writes || !is_own(op, a, begin, bytes))) {
         Actor me = vgpu_actor(op);
         char by[160];
-        vgpu_violation(op->work.device, CUDA_ERROR_LAUNCH_FAILED, "undeclared", "%s %s bytes [%zu, %zu) of device memory: it does not declare them",
-                       vgpu_name(&me, by, sizeof by), writes ? "writes" : "reads", (size_t)(begin - a->base), (size_t)(begin - a->base) + bytes);
+        vgpu_violation(op->work.device, CUDA_ERROR_LAUNCH_FAILED, "undeclared",
+                       "%s %s bytes [%zu, %zu) of device memory: it does not declare them", vgpu_name(&me, by, sizeof by),
+                       writes ? "writes" : "reads", (size_t)(begin - a->base), (size_t)(begin - a->base) + bytes);
     }
     vgpu_access_bytes(a, op, begin, begin + bytes, writes, name);
     vgpu_mark(op, begin, bytes, writes);
@@ -129,7 +130,8 @@ static void copy(Op *op)
     Actor me = vgpu_actor(op);
     char by[160];
     if (c->hashed && hash_of(c->from, c->bytes) != c->hash)
-        vgpu_violation(op->work.device, CUDA_ERROR_LAUNCH_FAILED, "host", "%s: the host changed the %zu bytes that are copied before the copy was done",
+        vgpu_violation(op->work.device, CUDA_ERROR_LAUNCH_FAILED, "host",
+                       "%s: the host changed the %zu bytes that are copied before the copy was done",
                        vgpu_name(&me, by, sizeof by), c->bytes);
     vgpu_touch(op, c->from, c->kept ? 0 : c->bytes, false);
     vgpu_touch(op, c->to, c->bytes, true);
@@ -207,7 +209,8 @@ static bool launch(Op *op)
     if (op->end_us < op->work.device->time_us)
         op->end_us = op->work.device->time_us;
     bool models = strncmp(op->work.call.function->name, "mgpu_", 5) != 0; /* not the runtime's */
-    op->end_us += (models ? vgpu_slowness(SLOW_KERNELS) : 1) * vgpu_slowness_of(op->work.call.function->name) * slowness(op->work.device->number) * (LAUNCH_US + 1e6 * bytes / op->work.device->bandwidth);
+    op->end_us += (models ? vgpu_slowness(SLOW_KERNELS) : 1) * vgpu_slowness_of(op->work.call.function->name) *
+                  slowness(op->work.device->number) * (LAUNCH_US + 1e6 * bytes / op->work.device->bandwidth);
     op->work.device->time_us = op->end_us;
     return true;
 }
@@ -257,7 +260,8 @@ bool vgpu_execute(Op *op)
             op->work.library.run(op);
         break;
     case OP_HOST: call_host(op); break;
-    case OP_JOIN: case OP_COLLECTIVE: break;
+    case OP_JOIN:
+    case OP_COLLECTIVE: break;
     }
     return true;
 }

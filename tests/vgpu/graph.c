@@ -70,13 +70,34 @@ static struct CUgraph_st *active(int capture) /* the graph of a capture that goe
 typedef enum { UNSAFE = 1, GPUS = 2 } Needs;
 static bool needs(const char *call, Needs what)
 {
-    static const struct { const char *call; int needs; } CALLS[] = {
-        {"cuMemAlloc", UNSAFE | GPUS}, {"cuMemFree", UNSAFE | GPUS}, {"cuMemHostAlloc", UNSAFE | GPUS}, {"cuMemFreeHost", UNSAFE | GPUS},
-        {"cuModuleLoadDataEx", UNSAFE | GPUS}, {"cuModuleUnload", UNSAFE | GPUS}, {"cuModuleGetFunction", UNSAFE | GPUS},
-        {"cuCtxEnablePeerAccess", UNSAFE | GPUS}, {"cuCtxDisablePeerAccess", UNSAFE | GPUS}, {"cuStreamSynchronize", UNSAFE}, {"cuEventSynchronize", UNSAFE},
-        {"ncclCommInitAll", UNSAFE | GPUS}, {"ncclCommInitRank", UNSAFE}, {"ncclCommDestroy", UNSAFE | GPUS}, {"ncclCommAbort", UNSAFE},
-        {"ncclMemAlloc", UNSAFE | GPUS}, {"ncclMemFree", UNSAFE | GPUS}, {"cuStreamCreateWithPriority", GPUS}, {"cuStreamDestroy", GPUS},
-        {"cuEventCreate", GPUS}, {"cuEventDestroy", GPUS}, {"cuGraphInstantiateWithFlags", GPUS}, {"cuGraphUpload", GPUS}, {"cuGraphExecDestroy", GPUS},
+    static const struct {
+        const char *call;
+        int needs;
+    } CALLS[] = {
+        {"cuMemAlloc", UNSAFE | GPUS},
+        {"cuMemFree", UNSAFE | GPUS},
+        {"cuMemHostAlloc", UNSAFE | GPUS},
+        {"cuMemFreeHost", UNSAFE | GPUS},
+        {"cuModuleLoadDataEx", UNSAFE | GPUS},
+        {"cuModuleUnload", UNSAFE | GPUS},
+        {"cuModuleGetFunction", UNSAFE | GPUS},
+        {"cuCtxEnablePeerAccess", UNSAFE | GPUS},
+        {"cuCtxDisablePeerAccess", UNSAFE | GPUS},
+        {"cuStreamSynchronize", UNSAFE},
+        {"cuEventSynchronize", UNSAFE},
+        {"ncclCommInitAll", UNSAFE | GPUS},
+        {"ncclCommInitRank", UNSAFE},
+        {"ncclCommDestroy", UNSAFE | GPUS},
+        {"ncclCommAbort", UNSAFE},
+        {"ncclMemAlloc", UNSAFE | GPUS},
+        {"ncclMemFree", UNSAFE | GPUS},
+        {"cuStreamCreateWithPriority", GPUS},
+        {"cuStreamDestroy", GPUS},
+        {"cuEventCreate", GPUS},
+        {"cuEventDestroy", GPUS},
+        {"cuGraphInstantiateWithFlags", GPUS},
+        {"cuGraphUpload", GPUS},
+        {"cuGraphExecDestroy", GPUS},
     };
     for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++)
         if (strcmp(CALLS[i].call, call) == 0)
@@ -216,7 +237,9 @@ CUresult vgpu_end_capture(CUstream s, struct CUgraph_st **graph)
         return g ? VGPU_ERROR_STREAM_CAPTURE_UNMATCHED : CUDA_ERROR_INVALID_VALUE;
     if (g->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(g->thread, pthread_self()))
         return VGPU_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-    CUresult r = g->spoiled ? VGPU_ERROR_STREAM_CAPTURE_INVALIDATED : joined(g, s) ? CUDA_SUCCESS : VGPU_ERROR_STREAM_CAPTURE_UNJOINED;
+    CUresult r = g->spoiled     ? VGPU_ERROR_STREAM_CAPTURE_INVALIDATED
+                 : joined(g, s) ? CUDA_SUCCESS
+                                : VGPU_ERROR_STREAM_CAPTURE_UNJOINED;
     for (CUstream other = streams; other; other = other->next)
         if (other->capture == g) {
             other->capture = NULL;
@@ -273,10 +296,7 @@ CUresult vgpu_instantiate(struct CUgraph_st *g, struct CUgraphExec_st **exec)
     return CUDA_SUCCESS;
 }
 
-static Work nothing(const char *what)
-{
-    return (Work){.kind = OP_JOIN, .what = what};
-}
+static Work nothing(const char *what) { return (Work){.kind = OP_JOIN, .what = what}; }
 
 static Work copy_of(const Work *from)
 {
@@ -309,7 +329,8 @@ static Op *issue_node(struct CUgraphExec_st *e, int k, Op **ops, Op *begin)
         before[count++] = ops[n->before[i]];
     if (n->kind == NODE_WAIT && n->event->op)
         before[count++] = n->event->op;
-    Work w = n->kind == NODE_WORK ? copy_of(&n->work) : nothing(n->kind == NODE_WAIT ? "a wait in a graph" : "a record in a graph");
+    Work w =
+        n->kind == NODE_WORK ? copy_of(&n->work) : nothing(n->kind == NODE_WAIT ? "a wait in a graph" : "a record in a graph");
     Op *op = vgpu_issue_node(e->chain[k], n->kind == NODE_WORK ? n->work.device : e->graph->device, w, before, count);
     if (n->kind == NODE_RECORD) {
         vgpu_let_go(n->event->op);

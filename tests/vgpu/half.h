@@ -46,7 +46,9 @@ static inline uint16_t vgpu_narrow(bool f16, float v)
 static inline double vgpu_load(size_t bytes, bool f16, uintptr_t at, int64_t i)
 {
     const void *p = (const void *)at;
-    return bytes == 8 ? ((const double *)p)[i] : bytes == 4 ? (double)((const float *)p)[i] : (double)vgpu_widen(f16, ((const uint16_t *)p)[i]);
+    return bytes == 8   ? ((const double *)p)[i]
+           : bytes == 4 ? (double)((const float *)p)[i]
+                        : (double)vgpu_widen(f16, ((const uint16_t *)p)[i]);
 }
 
 static inline void vgpu_store(size_t bytes, bool f16, uintptr_t at, int64_t i, double value)

@@ -15,10 +15,7 @@ static size_t place_of(const void *handle)
     return at;
 }
 
-bool vgpu_is_handle(const void *handle)
-{
-    return handle && room && handles[place_of(handle)] == handle;
-}
+bool vgpu_is_handle(const void *handle) { return handle && room && handles[place_of(handle)] == handle; }
 
 static void resize(size_t to)
 {

@@ -59,13 +59,15 @@ static int cover(History *h, uintptr_t begin, uintptr_t end)
     return first;
 }
 
-static void conflict(const Allocation *a, const Op *op, const Interval *i, const Actor *other, const char *did, const char *now, const char *name)
+static void conflict(const Allocation *a, const Op *op, const Interval *i, const Actor *other, const char *did, const char *now,
+                     const char *name)
 {
     char by[160], with[160];
     Actor me = vgpu_actor(op);
     VirtualDevice *d = a->device ? a->device : op->work.device;
     if (!vgpu_before(other->chain, other->time, op->clock))
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "race", "%s %s %s%sbytes [%zu, %zu) of %s, which %s %s: nothing makes it wait for that",
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "race",
+                       "%s %s %s%sbytes [%zu, %zu) of %s, which %s %s: nothing makes it wait for that",
                        vgpu_name(&me, by, sizeof by), now, name ? name : "", name ? ", " : "", (size_t)(i->begin - a->base),
                        (size_t)(i->end - a->base), a->device ? "device memory" : "page-locked memory",
                        vgpu_name(other, with, sizeof with), did);

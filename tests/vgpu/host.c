@@ -9,12 +9,20 @@
 enum { COUNTERS = 256 /* lists, by address */, KEPT = 1024 };
 
 /* a number of the program that only grows; what the thread knew that raised it, for the last values */
-typedef struct Told { int64_t value; Clock *clock; } Told;
-typedef struct TellingCounter { struct TellingCounter *next; const void *counter; Told told[KEPT]; uint64_t count; } TellingCounter;
+typedef struct Told {
+    int64_t value;
+    Clock *clock;
+} Told;
+typedef struct TellingCounter {
+    struct TellingCounter *next;
+    const void *counter;
+    Told told[KEPT];
+    uint64_t count;
+} TellingCounter;
 
 static TellingCounter *counters[COUNTERS];
-static Clock *common;                  /* what all threads know; of those that are told things: what they begin with */
-static bool apart;                     /* the program has said what its threads tell each other */
+static Clock *common; /* what all threads know; of those that are told things: what they begin with */
+static bool apart;    /* the program has said what its threads tell each other */
 static _Thread_local Clock *own;
 
 static Clock **clock_of_thread(void)
@@ -33,10 +41,7 @@ static void learn(Clock **c, const Clock *of)
     *c = known;
 }
 
-Clock *vgpu_host_clock(void)
-{
-    return *clock_of_thread();
-}
+Clock *vgpu_host_clock(void) { return *clock_of_thread(); }
 
 void vgpu_know(const Op *op)
 {

@@ -8,14 +8,26 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REGISTERS = 64 << 10 /* of a block */, REGISTER_UNIT = 256 /* of a warp */, WARP = 32, PARTITIONS = 4 /* of a multiprocessor */ };
-
-/* KiB */
-static const struct { int capability, shared, reserved; } LIMITS[] = {
-    {75, 64, 0}, {80, 164, 1}, {86, 100, 1}, {87, 164, 1}, {89, 100, 1}, {90, 228, 1}, {100, 228, 1}, {103, 228, 1}, {120, 100, 1},
+enum {
+    REGISTERS = 64 << 10 /* of a block */,
+    REGISTER_UNIT = 256 /* of a warp */,
+    WARP = 32,
+    PARTITIONS = 4 /* of a multiprocessor */
 };
 
-static const struct { const char *word, *name; int capability, multiprocessors; double gib, bandwidth; } CARDS[] = {
+/* KiB */
+static const struct {
+    int capability, shared, reserved;
+} LIMITS[] = {
+    {75, 64, 0},  {80, 164, 1},  {86, 100, 1},  {87, 164, 1},  {89, 100, 1},
+    {90, 228, 1}, {100, 228, 1}, {103, 228, 1}, {120, 100, 1},
+};
+
+static const struct {
+    const char *word, *name;
+    int capability, multiprocessors;
+    double gib, bandwidth;
+} CARDS[] = {
     {"A100", "NVIDIA A100-SXM4-80GB", 80, 108, 80, 2039e9},
     {"H100", "NVIDIA H100 80GB HBM3", 90, 132, 80, 3350e9},
     {"H200", "NVIDIA H200", 90, 132, 141, 4800e9},

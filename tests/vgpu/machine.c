@@ -18,27 +18,72 @@
 
 Machine vgpu_machine;
 
-static const struct { const char *name; int error; } ERRORS[] = {
-#define E(name) {#name, name}
-    E(CUDA_ERROR_INVALID_VALUE), E(CUDA_ERROR_OUT_OF_MEMORY), E(CUDA_ERROR_NOT_INITIALIZED), E(CUDA_ERROR_NO_DEVICE),
-    E(CUDA_ERROR_INVALID_DEVICE), E(CUDA_ERROR_INVALID_IMAGE), E(CUDA_ERROR_INVALID_CONTEXT), E(CUDA_ERROR_NO_BINARY_FOR_GPU),
-    E(CUDA_ERROR_INVALID_PTX), E(CUDA_ERROR_UNSUPPORTED_PTX_VERSION), E(CUDA_ERROR_INVALID_HANDLE), E(CUDA_ERROR_NOT_FOUND),
-    E(CUDA_ERROR_NOT_READY), E(CUDA_ERROR_ILLEGAL_ADDRESS), E(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES),
-    E(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED), E(CUDA_ERROR_LAUNCH_FAILED), E(CUDA_ERROR_NOT_PERMITTED), E(CUDA_ERROR_NOT_SUPPORTED),
-    E(CUDA_ERROR_ECC_UNCORRECTABLE), E(CUDA_ERROR_NVLINK_UNCORRECTABLE), E(CUDA_ERROR_CONTAINED), E(CUDA_ERROR_LAUNCH_TIMEOUT),
-    E(CUDA_ERROR_MISALIGNED_ADDRESS), E(CUDA_ERROR_TENSOR_MEMORY_LEAK), E(CUDA_ERROR_MPS_CLIENT_TERMINATED), E(CUDA_ERROR_EXTERNAL_DEVICE),
+static const struct {
+    const char *name;
+    int error;
+} ERRORS[] = {
+#define E(name)                                                                                                                  \
+    {                                                                                                                            \
+#name, name                                                                                                              \
+    }
+    E(CUDA_ERROR_INVALID_VALUE),
+    E(CUDA_ERROR_OUT_OF_MEMORY),
+    E(CUDA_ERROR_NOT_INITIALIZED),
+    E(CUDA_ERROR_NO_DEVICE),
+    E(CUDA_ERROR_INVALID_DEVICE),
+    E(CUDA_ERROR_INVALID_IMAGE),
+    E(CUDA_ERROR_INVALID_CONTEXT),
+    E(CUDA_ERROR_NO_BINARY_FOR_GPU),
+    E(CUDA_ERROR_INVALID_PTX),
+    E(CUDA_ERROR_UNSUPPORTED_PTX_VERSION),
+    E(CUDA_ERROR_INVALID_HANDLE),
+    E(CUDA_ERROR_NOT_FOUND),
+    E(CUDA_ERROR_NOT_READY),
+    E(CUDA_ERROR_ILLEGAL_ADDRESS),
+    E(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES),
+    E(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED),
+    E(CUDA_ERROR_LAUNCH_FAILED),
+    E(CUDA_ERROR_NOT_PERMITTED),
+    E(CUDA_ERROR_NOT_SUPPORTED),
+    E(CUDA_ERROR_ECC_UNCORRECTABLE),
+    E(CUDA_ERROR_NVLINK_UNCORRECTABLE),
+    E(CUDA_ERROR_CONTAINED),
+    E(CUDA_ERROR_LAUNCH_TIMEOUT),
+    E(CUDA_ERROR_MISALIGNED_ADDRESS),
+    E(CUDA_ERROR_TENSOR_MEMORY_LEAK),
+    E(CUDA_ERROR_MPS_CLIENT_TERMINATED),
+    E(CUDA_ERROR_EXTERNAL_DEVICE),
     E(CUDA_ERROR_UNKNOWN),
 #undef E
-    {"CUDA_ERROR_DEVICE_UNAVAILABLE", 46}, {"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", 705}, {"CUDA_ERROR_CONTEXT_IS_DESTROYED", 709},
-    {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", 900}, {"CUDA_ERROR_STREAM_CAPTURE_MERGE", 902},
-    {"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", 901}, {"CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", 903},
-    {"CUDA_ERROR_STREAM_CAPTURE_UNJOINED", 904}, {"CUDA_ERROR_STREAM_CAPTURE_ISOLATION", 905}, {"CUDA_ERROR_CAPTURED_EVENT", 907},
+    {"CUDA_ERROR_DEVICE_UNAVAILABLE", 46},
+    {"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", 705},
+    {"CUDA_ERROR_CONTEXT_IS_DESTROYED", 709},
+    {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", 900},
+    {"CUDA_ERROR_STREAM_CAPTURE_MERGE", 902},
+    {"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", 901},
+    {"CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", 903},
+    {"CUDA_ERROR_STREAM_CAPTURE_UNJOINED", 904},
+    {"CUDA_ERROR_STREAM_CAPTURE_ISOLATION", 905},
+    {"CUDA_ERROR_CAPTURED_EVENT", 907},
     {"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", 908},
-    {"ncclUnhandledCudaError", 1}, {"ncclSystemError", 2}, {"ncclInternalError", 3}, {"ncclInvalidArgument", 4},
-    {"ncclInvalidUsage", 5}, {"ncclRemoteError", 6}, {"CUBLAS_STATUS_NOT_INITIALIZED", 1}, {"CUBLAS_STATUS_ALLOC_FAILED", 3},
-    {"CUBLAS_STATUS_EXECUTION_FAILED", 13}, {"CUBLAS_STATUS_INTERNAL_ERROR", 14}, {"CUBLAS_STATUS_NOT_SUPPORTED", 15}, {"CUBLAS_STATUS_ARCH_MISMATCH", 8},
-    {"CUDNN_STATUS_NOT_INITIALIZED", 1001}, {"CUDNN_STATUS_BAD_PARAM", 2000}, {"CUDNN_STATUS_NOT_SUPPORTED", 3000},
-    {"CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH", 3007}, {"CUDNN_STATUS_INTERNAL_ERROR", 4000}, {"CUDNN_STATUS_EXECUTION_FAILED", 5000},
+    {"ncclUnhandledCudaError", 1},
+    {"ncclSystemError", 2},
+    {"ncclInternalError", 3},
+    {"ncclInvalidArgument", 4},
+    {"ncclInvalidUsage", 5},
+    {"ncclRemoteError", 6},
+    {"CUBLAS_STATUS_NOT_INITIALIZED", 1},
+    {"CUBLAS_STATUS_ALLOC_FAILED", 3},
+    {"CUBLAS_STATUS_EXECUTION_FAILED", 13},
+    {"CUBLAS_STATUS_INTERNAL_ERROR", 14},
+    {"CUBLAS_STATUS_NOT_SUPPORTED", 15},
+    {"CUBLAS_STATUS_ARCH_MISMATCH", 8},
+    {"CUDNN_STATUS_NOT_INITIALIZED", 1001},
+    {"CUDNN_STATUS_BAD_PARAM", 2000},
+    {"CUDNN_STATUS_NOT_SUPPORTED", 3000},
+    {"CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH", 3007},
+    {"CUDNN_STATUS_INTERNAL_ERROR", 4000},
+    {"CUDNN_STATUS_EXECUTION_FAILED", 5000},
 };
 
 const char *vgpu_error_name(int error)
@@ -51,30 +96,116 @@ const char *vgpu_error_name(int error)
 
 /* calls that can fail, by name */
 static const char *const CALLS[] = {
-    "cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceCanAccessPeer",
-    "cuDeviceGetAttribute", "cuDeviceGetName", "cuDeviceGetPCIBusId", "cuDeviceGetUuid", "cuDeviceTotalMem", "cuDevicePrimaryCtxRetain",
-    "cuDevicePrimaryCtxRelease", "cuCtxSetCurrent",
-    "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess", "cuMemGetInfo", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuModuleLoadDataEx",
-    "cuModuleUnload", "cuModuleGetFunction", "cuFuncGetAttribute", "cuFuncSetAttribute", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
-    "cuMemcpyDtoDAsync", "cuMemcpyPeerAsync", "cuMemsetD8Async", "cuMemsetD32Async",
-    "cuLaunchKernel", "cuLaunchKernelEx", "cuStreamCreateWithPriority", "cuStreamDestroy", "cuStreamSynchronize", "cuLaunchHostFunc", "cuStreamWriteValue32",
-    "cuStreamWaitEvent", "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphUpload", "cuGraphLaunch",
-    "cuGraphExecDestroy", "cuGraphDestroy", "cuEventCreate", "cuEventDestroy", "cuEventRecord", "cuEventRecordWithFlags",
-    "cuEventSynchronize", "cuEventElapsedTime", "cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",
-    "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",
-    "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul",
-    "cudnnCreate", "cudnnSetStream", "cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute", "cudnnBackendGetAttribute",
-    "cudnnBackendFinalize", "cudnnBackendExecute",
-    "ncclCommInitAll", "ncclGetUniqueId", "ncclCommInitRank", "ncclMemAlloc", "ncclMemFree", "ncclCommRegister", "ncclCommDeregister", "ncclCommDestroy", "ncclCommAbort", "ncclCommGetAsyncError",
-    "ncclGetVersion", "ncclAllReduce", "ncclReduceScatter", "ncclReduce", "ncclAllGather", "ncclBroadcast", "ncclSend", "ncclRecv",
-    "ncclGroupStart", "ncclGroupEnd", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName",
-    "nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetCudaComputeCapability", "nvmlDeviceGetMigMode",
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceCanAccessPeer",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetName",
+    "cuDeviceGetPCIBusId",
+    "cuDeviceGetUuid",
+    "cuDeviceTotalMem",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease",
+    "cuCtxSetCurrent",
+    "cuCtxEnablePeerAccess",
+    "cuCtxDisablePeerAccess",
+    "cuMemGetInfo",
+    "cuMemAlloc",
+    "cuMemFree",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuModuleLoadDataEx",
+    "cuModuleUnload",
+    "cuModuleGetFunction",
+    "cuFuncGetAttribute",
+    "cuFuncSetAttribute",
+    "cuMemcpyHtoDAsync",
+    "cuMemcpyDtoHAsync",
+    "cuMemcpyDtoDAsync",
+    "cuMemcpyPeerAsync",
+    "cuMemsetD8Async",
+    "cuMemsetD32Async",
+    "cuLaunchKernel",
+    "cuLaunchKernelEx",
+    "cuStreamCreateWithPriority",
+    "cuStreamDestroy",
+    "cuStreamSynchronize",
+    "cuLaunchHostFunc",
+    "cuStreamWriteValue32",
+    "cuStreamWaitEvent",
+    "cuStreamBeginCapture",
+    "cuStreamEndCapture",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphUpload",
+    "cuGraphLaunch",
+    "cuGraphExecDestroy",
+    "cuGraphDestroy",
+    "cuEventCreate",
+    "cuEventDestroy",
+    "cuEventRecord",
+    "cuEventRecordWithFlags",
+    "cuEventSynchronize",
+    "cuEventElapsedTime",
+    "cublasLtCreate",
+    "cublasLtMatmulDescCreate",
+    "cublasLtMatmulDescSetAttribute",
+    "cublasLtMatrixLayoutCreate",
+    "cublasLtMatrixLayoutSetAttribute",
+    "cublasLtMatmulPreferenceCreate",
+    "cublasLtMatmulPreferenceSetAttribute",
+    "cublasLtMatmulAlgoGetHeuristic",
+    "cublasLtMatmul",
+    "cudnnCreate",
+    "cudnnSetStream",
+    "cudnnBackendCreateDescriptor",
+    "cudnnBackendSetAttribute",
+    "cudnnBackendGetAttribute",
+    "cudnnBackendFinalize",
+    "cudnnBackendExecute",
+    "ncclCommInitAll",
+    "ncclGetUniqueId",
+    "ncclCommInitRank",
+    "ncclMemAlloc",
+    "ncclMemFree",
+    "ncclCommRegister",
+    "ncclCommDeregister",
+    "ncclCommDestroy",
+    "ncclCommAbort",
+    "ncclCommGetAsyncError",
+    "ncclGetVersion",
+    "ncclAllReduce",
+    "ncclReduceScatter",
+    "ncclReduce",
+    "ncclAllGather",
+    "ncclBroadcast",
+    "ncclSend",
+    "ncclRecv",
+    "ncclGroupStart",
+    "ncclGroupEnd",
+    "nvmlInit",
+    "nvmlShutdown",
+    "nvmlDeviceGetCount",
+    "nvmlDeviceGetHandleByIndex",
+    "nvmlDeviceGetName",
+    "nvmlDeviceGetUUID",
+    "nvmlDeviceGetPciInfo",
+    "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetCudaComputeCapability",
+    "nvmlDeviceGetMigMode",
 };
 
 /* ---- the file */
 
 enum { MOST_WORDS = 64 };
-typedef struct Line { const char *path; int number, count; char text[512], *word[MOST_WORDS]; } Line;
+typedef struct Line {
+    const char *path;
+    int number, count;
+    char text[512], *word[MOST_WORDS];
+} Line;
 
 __attribute__((format(printf, 2, 3))) static _Noreturn void wrong(const Line *l, const char *format, ...)
 {
@@ -114,10 +245,7 @@ static const char *word(const Line *l, int k)
     return l->word[k];
 }
 
-static bool is(const Line *l, int k, const char *text)
-{
-    return strcmp(word(l, k), text) == 0;
-}
+static bool is(const Line *l, int k, const char *text) { return strcmp(word(l, k), text) == 0; }
 
 /* a fact is complete with so many words */
 static void end(const Line *l, int count)
@@ -156,8 +284,11 @@ static int small(const Line *l, int k, int least)
 /* "1GiB", "25GB/s" */
 static double amount(const Line *l, int k, const char *unit, bool or_none)
 {
-    static const struct { const char *prefix; double factor; } PREFIXES[] = {
-        {"", 1}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"u", 1e-6}, {"m", 1e-3}, {"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40}};
+    static const struct {
+        const char *prefix;
+        double factor;
+    } PREFIXES[] = {{"", 1},     {"K", 1e3},     {"M", 1e6},     {"G", 1e9},     {"T", 1e12},   {"u", 1e-6},
+                    {"m", 1e-3}, {"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40}};
     char *at, want[16];
     double v = strtod(word(l, k), &at);
     for (size_t i = 0; i < sizeof PREFIXES / sizeof *PREFIXES && at != l->word[k]; i++) {
@@ -311,7 +442,8 @@ static void set_slice(const Line *l, VirtualDevice *v)
 static void set_capability(const Line *l, VirtualDevice *v)
 {
     int length = -1;
-    if (sscanf(word(l, 2), "%d.%d%n", &v->major, &v->minor, &length) != 2 || l->word[2][length] || v->major < 1 || v->minor < 0 || v->minor > 9)
+    if (sscanf(word(l, 2), "%d.%d%n", &v->major, &v->minor, &length) != 2 || l->word[2][length] || v->major < 1 || v->minor < 0 ||
+        v->minor > 9)
         wrong(l, "'%s' is no compute capability, such as 9.0", l->word[2]);
     end(l, 3);
 }
@@ -359,8 +491,14 @@ static void set_devices(int count)
 {
     for (int d = vgpu_machine.count; d < count; d++) {
         VirtualDevice *v = &vgpu_machine.device[d];
-        *v = (VirtualDevice){.number = d, .memory = (size_t)16 << 30, .major = 8, .minor = 0, .multiprocessors = 4, .bandwidth = 1e12,
-                             .host_link = 12e9, .lost_after = -1};
+        *v = (VirtualDevice){.number = d,
+                             .memory = (size_t)16 << 30,
+                             .major = 8,
+                             .minor = 0,
+                             .multiprocessors = 4,
+                             .bandwidth = 1e12,
+                             .host_link = 12e9,
+                             .lost_after = -1};
         snprintf(v->name, sizeof v->name, "Virtual GPU");
         snprintf(v->bus, sizeof v->bus, "0000:%02x:00.0", 0x10 + d);
         for (int k = 0; k < 16; k++)
@@ -471,7 +609,8 @@ static void read_cubin(const Line *l)
     int before = m->cubin_count, file = open(word(l, 1), O_RDONLY | O_CLOEXEC);
     size_t length = file >= 0 && fstat(file, &s) == 0 ? (size_t)s.st_size : 0;
     const char *bytes = length ? mmap(NULL, length, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED; /* for ever */
-    for (const char *at = bytes != MAP_FAILED ? bytes : NULL; at && (at = memmem(at, length - (size_t)(at - bytes), ELFMAG, SELFMAG)); at += SELFMAG) {
+    for (const char *at = bytes != MAP_FAILED ? bytes : NULL;
+         at && (at = memmem(at, length - (size_t)(at - bytes), ELFMAG, SELFMAG)); at += SELFMAG) {
         Elf64_Ehdr head;
         if (length - (size_t)(at - bytes) < sizeof head || (memcpy(&head, at, sizeof head), head.e_machine != EM_CUDA))
             continue;
@@ -486,12 +625,14 @@ static void read_cubin(const Line *l)
 
 static void read_slow(const Line *l)
 {
-    static const char *const NAME[] = {[SLOW_KERNELS] = "kernels", [SLOW_CUBLASLT] = "cublasLtMatmul", [SLOW_CUDNN] = "cudnnBackendExecute"};
+    static const char *const NAME[] = {
+        [SLOW_KERNELS] = "kernels", [SLOW_CUBLASLT] = "cublasLtMatmul", [SLOW_CUDNN] = "cudnnBackendExecute"};
     int i = 0;
     while (i < SLOWS && !is(l, 1, NAME[i]))
         i++;
     Machine *m = &vgpu_machine;
-    bool function = i == SLOWS && strncmp(l->word[1], "k_", 2) == 0 && m->slow_function_count < (int)(sizeof m->slow_functions / sizeof *m->slow_functions);
+    bool function = i == SLOWS && strncmp(l->word[1], "k_", 2) == 0 &&
+                    m->slow_function_count < (int)(sizeof m->slow_functions / sizeof *m->slow_functions);
     if (i == SLOWS && !function)
         wrong(l, "kernels, k_..., cublasLtMatmul or cudnnBackendExecute can be slow");
     if (function) {
@@ -554,14 +695,46 @@ static void read_calls(const Line *l)
     vgpu_machine.calls_wait = true;
 }
 
-static const struct { const char *name; void (*read)(const Line *); void (*set)(const Line *, VirtualDevice *); } FACTS[] = {
-    {"devices", read_devices, NULL}, {"seed", read_seed, NULL}, {"patience", read_patience, NULL}, {"deadline", read_deadline, NULL},
-    {"nccl", read_nccl, NULL}, {"driver", read_driver, NULL}, {"truth", read_truth, NULL}, {"delay", read_delay, NULL}, {"order", read_order, NULL}, {"link", read_link, NULL}, {"turns", read_turns, NULL},
-    {"fail", read_fault, NULL}, {"forget", read_fault, NULL}, {"hang", read_fault, NULL}, {"epilogue", read_epilogue, NULL},
-    {"biases", read_biases, NULL}, {"calls", read_calls, NULL}, {"peers", read_peers, NULL}, {"takes", read_takes, NULL}, {"switches", read_switches, NULL}, {"ptx", read_ptx, NULL}, {"registers", read_registers, NULL}, {"cubin", read_cubin, NULL}, {"slow", read_slow, NULL}, {"corrupt", read_corruption, NULL},
-    {"card", NULL, set_card}, {"name", NULL, set_name}, {"bus", NULL, set_bus}, {"slice", NULL, set_slice}, {"capability", NULL, set_capability}, {"memory", NULL, set_memory},
+static const struct {
+    const char *name;
+    void (*read)(const Line *);
+    void (*set)(const Line *, VirtualDevice *);
+} FACTS[] = {
+    {"devices", read_devices, NULL},
+    {"seed", read_seed, NULL},
+    {"patience", read_patience, NULL},
+    {"deadline", read_deadline, NULL},
+    {"nccl", read_nccl, NULL},
+    {"driver", read_driver, NULL},
+    {"truth", read_truth, NULL},
+    {"delay", read_delay, NULL},
+    {"order", read_order, NULL},
+    {"link", read_link, NULL},
+    {"turns", read_turns, NULL},
+    {"fail", read_fault, NULL},
+    {"forget", read_fault, NULL},
+    {"hang", read_fault, NULL},
+    {"epilogue", read_epilogue, NULL},
+    {"biases", read_biases, NULL},
+    {"calls", read_calls, NULL},
+    {"peers", read_peers, NULL},
+    {"takes", read_takes, NULL},
+    {"switches", read_switches, NULL},
+    {"ptx", read_ptx, NULL},
+    {"registers", read_registers, NULL},
+    {"cubin", read_cubin, NULL},
+    {"slow", read_slow, NULL},
+    {"corrupt", read_corruption, NULL},
+    {"card", NULL, set_card},
+    {"name", NULL, set_name},
+    {"bus", NULL, set_bus},
+    {"slice", NULL, set_slice},
+    {"capability", NULL, set_capability},
+    {"memory", NULL, set_memory},
     {"shared", NULL, set_shared},
-    {"bandwidth", NULL, set_bandwidth}, {"multiprocessors", NULL, set_multiprocessors}, {"lost", NULL, set_lost},
+    {"bandwidth", NULL, set_bandwidth},
+    {"multiprocessors", NULL, set_multiprocessors},
+    {"lost", NULL, set_lost},
 };
 
 static void read_line(const Line *l)
@@ -588,7 +761,8 @@ static void read_machine(const char *path)
     struct stat s;
     FILE *f = fopen(path, "r");
     if (!f || (fstat(fileno(f), &s) == 0 && S_ISDIR(s.st_mode))) {
-        fprintf(stderr, "%s: cannot be read%s; MGPU_VGPU names the file that describes the virtual GPUs\n", path, f ? ", it is a folder" : "");
+        fprintf(stderr, "%s: cannot be read%s; MGPU_VGPU names the file that describes the virtual GPUs\n", path,
+                f ? ", it is a folder" : "");
         exit(2);
     }
     while (fgets(line.text, sizeof line.text, f)) {
@@ -635,7 +809,8 @@ static void show_devices(void)
             for (int k = 0; k < 16; k++)
                 end += snprintf(uuid + end, sizeof uuid - (size_t)end, "%s%02x", k == 4 || k == 6 || k == 8 || k == 10 ? "-" : "",
                                 (unsigned char)m->device[d].uuid.bytes[k]);
-            if (((int)strlen(index) == length && strncmp(index, at, (size_t)length) == 0) || (length > 4 && strncmp(uuid, at, (size_t)length) == 0))
+            if (((int)strlen(index) == length && strncmp(index, at, (size_t)length) == 0) ||
+                (length > 4 && strncmp(uuid, at, (size_t)length) == 0))
                 found = d;
         }
         if (found < 0)
@@ -662,8 +837,8 @@ static const char *machine_path;
 
 static void never(int line, const char *what, const char *name, int64_t seen, int64_t number)
 {
-    fprintf(stderr, "%s:%d: this never happened: %s%s was seen %lld times, not %lld\n", machine_path, line, what, name, (long long)seen,
-            (long long)number);
+    fprintf(stderr, "%s:%d: this never happened: %s%s was seen %lld times, not %lld\n", machine_path, line, what, name,
+            (long long)seen, (long long)number);
 }
 
 static void say_what_never_happened(void)
@@ -674,7 +849,8 @@ static void say_what_never_happened(void)
             never(m->faults[i].line, "the call ", m->faults[i].call, m->faults[i].seen, m->faults[i].number);
     for (int i = 0; i < m->kernel_fault_count; i++)
         if (m->kernel_faults[i].seen < m->kernel_faults[i].number)
-            never(m->kernel_faults[i].line, "the kernel ", m->kernel_faults[i].call, m->kernel_faults[i].seen, m->kernel_faults[i].number);
+            never(m->kernel_faults[i].line, "the kernel ", m->kernel_faults[i].call, m->kernel_faults[i].seen,
+                  m->kernel_faults[i].number);
     for (int i = 0; i < m->corruption_count; i++) {
         int64_t number = m->corruptions[i].number ? m->corruptions[i].number : 1;
         if (m->corruptions[i].seen < number)

@@ -13,10 +13,7 @@ enum { PAGE = 4096, ALIGNMENT = 256, REUSE = 16 /* times its memory, in addresse
 static Allocation *allocations;
 static Allocation *recent;
 
-static size_t round_up(size_t bytes, size_t to)
-{
-    return (bytes + to - 1) / to * to;
-}
+static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 static void reserve(VirtualDevice *d)
 {
@@ -54,7 +51,8 @@ bool vgpu_describe(uintptr_t address, char *text, size_t room)
     const Allocation *below = NULL, *in = vgpu_find(address);
     VirtualDevice *d = vgpu_device_of(address);
     if (in && in->freed) {
-        snprintf(text, room, "byte %zu of memory that was freed, on device %d", (size_t)(address - in->base), in->device ? in->device->number : -1);
+        snprintf(text, room, "byte %zu of memory that was freed, on device %d", (size_t)(address - in->base),
+                 in->device ? in->device->number : -1);
         return true;
     }
     if (in) {
@@ -66,8 +64,8 @@ bool vgpu_describe(uintptr_t address, char *text, size_t room)
         if (a->device == d && a->base <= address && (!below || a->base > below->base))
             below = a;
     if (d && below)
-        snprintf(text, room, "%zu bytes behind the end of %zu bytes on device %d", (size_t)(address - below->base - below->bytes), below->bytes,
-                 d->number);
+        snprintf(text, room, "%zu bytes behind the end of %zu bytes on device %d", (size_t)(address - below->base - below->bytes),
+                 below->bytes, d->number);
     else
         snprintf(text, room, d ? "no memory of device %d" : "no device's memory (%d)", d ? d->number : 0);
     return d != NULL;
@@ -135,7 +133,8 @@ CUresult vgpu_allocate(VirtualDevice *d, size_t bytes, uintptr_t *address)
 CUresult vgpu_allocate_host(size_t bytes, void **memory)
 {
     size_t mapped = round_up(bytes, PAGE);
-    void *space = bytes ? mmap(NULL, mapped + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : MAP_FAILED;
+    void *space = bytes ? mmap(NULL, mapped + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                        : MAP_FAILED;
     if (space == MAP_FAILED)
         return bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
     mprotect((char *)space + mapped, PAGE, PROT_NONE);

@@ -13,8 +13,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SHARED_WITHOUT_ASKING = 48 << 10 /* bytes, static and dynamic */, MOST_PARAMETERS = 4096 /* bytes; 32764 from CUDA 12.1 on alone */,
-       SIGNAL_STACK = 1 << 16 };
+enum {
+    SHARED_WITHOUT_ASKING = 48 << 10 /* bytes, static and dynamic */,
+    MOST_PARAMETERS = 4096 /* bytes; 32764 from CUDA 12.1 on alone */,
+    SIGNAL_STACK = 1 << 16
+};
 
 static struct CUmod_st *modules;
 
@@ -64,7 +67,8 @@ static void see(struct CUmod_st *m)
 }
 
 /* statics: NULL for what was PTX, which says itself how much shared memory is static */
-static CUresult load_object(struct CUctx_st *context, const void *image, size_t bytes, Statics *statics, struct CUmod_st **module, char *log, size_t room)
+static CUresult load_object(struct CUctx_st *context, const void *image, size_t bytes, Statics *statics, struct CUmod_st **module,
+                            char *log, size_t room)
 {
     struct CUmod_st *m = calloc(1, sizeof *m);
     int file = memfd_create("kernels", 0);
@@ -96,7 +100,8 @@ static CUresult load_ptx(struct CUctx_st *context, const char *text, struct CUmo
     size_t bytes;
     int error;
     const VirtualDevice *d = context->device;
-    void *object = ptx_load(text, 10 * d->major + d->minor, vgpu_machine.version, !vgpu_machine.quick_ptx, &bytes, &error, log, room);
+    void *object =
+        ptx_load(text, 10 * d->major + d->minor, vgpu_machine.version, !vgpu_machine.quick_ptx, &bytes, &error, log, room);
     if (!object)
         return error;
     CUresult r = load_object(context, object, bytes, NULL, module, log, room);
@@ -182,17 +187,24 @@ CUresult vgpu_find_function(struct CUmod_st *m, const char *name, CUfunction *fu
     size_t shared = m->statics ? vgpu_static_shared(m->statics, name) : told(m, "shared", name);
     unsigned threads = m->statics ? 0 : told(m, "threads", name);
     if (shared > SHARED_WITHOUT_ASKING) { /* as ptxas does */
-        fprintf(stderr, "virtual GPU: kernel %s has %zu bytes of static shared memory, there can be %d\n", name, shared, SHARED_WITHOUT_ASKING);
+        fprintf(stderr, "virtual GPU: kernel %s has %zu bytes of static shared memory, there can be %d\n", name, shared,
+                SHARED_WITHOUT_ASKING);
         free(f);
         return CUDA_ERROR_INVALID_IMAGE;
     }
-    *f = (struct CUfunc_st){.module = m, .bytes = *bytes, .static_shared = shared, .most_shared = SHARED_WITHOUT_ASKING - shared,
-                            .most_threads = threads ? threads : MGPU_VGPU_THREADS, .registers = vgpu_registers(name), .name = vgpu_keep(name)};
+    *f = (struct CUfunc_st){.module = m,
+                            .bytes = *bytes,
+                            .static_shared = shared,
+                            .most_shared = SHARED_WITHOUT_ASKING - shared,
+                            .most_threads = threads ? threads : MGPU_VGPU_THREADS,
+                            .registers = vgpu_registers(name),
+                            .name = vgpu_keep(name)};
     memcpy(&f->run, &entry, sizeof entry);
     while (f->bytes[f->parameters])
         f->parameters++;
     if (vgpu_parameter_bytes(f) > MOST_PARAMETERS) {
-        fprintf(stderr, "virtual GPU: kernel %s has %zu bytes of parameters, there can be %d\n", name, vgpu_parameter_bytes(f), MOST_PARAMETERS);
+        fprintf(stderr, "virtual GPU: kernel %s has %zu bytes of parameters, there can be %d\n", name, vgpu_parameter_bytes(f),
+                MOST_PARAMETERS);
         free(f);
         return CUDA_ERROR_INVALID_IMAGE;
     }
@@ -203,7 +215,11 @@ CUresult vgpu_find_function(struct CUmod_st *m, const char *name, CUfunction *fu
 
 /* ---- signals: what a kernel does that the processor refuses */
 
-static struct { Launch *launch; Op *op; pthread_t thread; } running;
+static struct {
+    Launch *launch;
+    Op *op;
+    pthread_t thread;
+} running;
 
 static void refuse(int number, siginfo_t *info, void *context)
 {
@@ -219,11 +235,15 @@ static void refuse(int number, siginfo_t *info, void *context)
     vgpu_describe((uintptr_t)info->si_addr, where, sizeof where);
     vgpu_violation(running.op->work.device, number == SIGFPE ? CUDA_ERROR_LAUNCH_FAILED : CUDA_ERROR_ILLEGAL_ADDRESS,
                    number == SIGFPE ? "arithmetic" : "bounds", "%s, block %llu, thread %u: %s", vgpu_name(&me, by, sizeof by),
-                   (unsigned long long)l->now->block, l->now->thread, number == SIGFPE ? "a whole number is divided by zero" : where);
+                   (unsigned long long)l->now->block, l->now->thread,
+                   number == SIGFPE ? "a whole number is divided by zero" : where);
     l->leave();
 }
 
-typedef struct Guard { struct sigaction before[3]; stack_t stack; } Guard;
+typedef struct Guard {
+    struct sigaction before[3];
+    stack_t stack;
+} Guard;
 static const int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE};
 
 static void guard(Guard *g)
@@ -272,8 +292,13 @@ bool vgpu_run_kernel(Op *op)
         params[k] = call->values + at;
         at += (f->bytes[k] + 7u) / 8 * 8;
     }
-    Launch l = {.name = f->name, .shared_bytes = call->shared_bytes, .params = params, .report = report,
-                .seed = vgpu_machine.order == ORDER_RANDOM ? vgpu_random() | 1 : 0, .dependent = call->dependent, .again = op->again};
+    Launch l = {.name = f->name,
+                .shared_bytes = call->shared_bytes,
+                .params = params,
+                .report = report,
+                .seed = vgpu_machine.order == ORDER_RANDOM ? vgpu_random() | 1 : 0,
+                .dependent = call->dependent,
+                .again = op->again};
     memcpy(l.grid, call->grid, sizeof l.grid);
     memcpy(l.block, call->block, sizeof l.block);
     if (f->module->checked) {
@@ -311,7 +336,8 @@ void vgpu_place(const void *place, char *text, size_t room)
         if ((uintptr_t)place < m->begin || (uintptr_t)place >= m->end)
             continue;
         char command[200], line[256] = "";
-        snprintf(command, sizeof command, "addr2line -s -e %s %#zx 2>/dev/null", m->path, (size_t)((uintptr_t)place - m->base - 1));
+        snprintf(command, sizeof command, "addr2line -s -e %s %#zx 2>/dev/null", m->path,
+                 (size_t)((uintptr_t)place - m->base - 1));
         FILE *p = popen(command, "r");
         if (p && fgets(line, sizeof line, p) && line[0] != '?')
             snprintf(text, room, "%.*s", (int)strcspn(line, " \n"), line);

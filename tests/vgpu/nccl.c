@@ -30,8 +30,12 @@ enum { SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR =
 enum { MULTI_RANK_VERSION = 23100, CAPTURE_VERSION = 20900, CAPTURE_CUDA = 11030 };
 
 typedef struct Group Group;
-typedef enum Function { ALL_REDUCE, REDUCE_SCATTER, REDUCE, ALL_GATHER, BROADCAST, SEND, FUNCTIONS } Function; /* SEND: and its ncclRecv */
-static const char *const FUNCTION[FUNCTIONS] = {"ncclAllReduce", "ncclReduceScatter", "ncclReduce", "ncclAllGather", "ncclBroadcast", "ncclSend"};
+/* clang-format off */
+/* SEND: and its ncclRecv */
+typedef enum Function { ALL_REDUCE, REDUCE_SCATTER, REDUCE, ALL_GATHER, BROADCAST, SEND, FUNCTIONS } Function;
+/* clang-format on */
+static const char *const FUNCTION[FUNCTIONS] = {"ncclAllReduce", "ncclReduceScatter", "ncclReduce",
+                                                "ncclAllGather", "ncclBroadcast",     "ncclSend"};
 
 /* one call of a member; root: its peer, of what one sends to another; send or receive NULL: it is the other side */
 typedef struct Request {
@@ -42,14 +46,15 @@ typedef struct Request {
     int dtype, root;
     ncclComm_t comm;
     CUstream stream;
-    Label *label;                    /* of the stream when it was called; in a group that is earlier than when it is issued */
+    Label *label; /* of the stream when it was called; in a group that is earlier than when it is issued */
 } Request;
 /* what processes tell each other */
 typedef enum Kind { HELLO, PART, BYE } Kind; /* PART: of a collective, with what its member reads */
 typedef struct Head {
     Kind kind;
-    int process;                     /* pid */
-    int rank, members; char uuid[16]; /* of a hello */
+    int process; /* pid */
+    int rank, members;
+    char uuid[16]; /* of a hello */
     Function function;
     int role, dtype, root, from, to;
     int64_t registered;
@@ -57,49 +62,60 @@ typedef struct Head {
     size_t count;
     char operation[96], buffer[64];
 } Head;
-typedef struct Part { struct Part *next; Head head; unsigned char data[]; } Part;
+typedef struct Part {
+    struct Part *next;
+    Head head;
+    unsigned char data[];
+} Part;
 
 /* one collective, as the member that came first asked for it */
 typedef struct Sum {
     Gathering gathering;
     Group *all;
-    int role[VGPU_DEVICES], roles;   /* of each Op, of all: the members, or 0 who sends and 1 who receives */
-    uint64_t number;                 /* of the communicator's collectives, or of what its ends have sent */
-    uint64_t kept;                   /* of those that are captured: which one; 0: it is not */
-    Part *away;                      /* of other processes */
+    int role[VGPU_DEVICES], roles; /* of each Op, of all: the members, or 0 who sends and 1 who receives */
+    uint64_t number;               /* of the communicator's collectives, or of what its ends have sent */
+    uint64_t kept;                 /* of those that are captured: which one; 0: it is not */
+    Part *away;                    /* of other processes */
     struct Sum *next_begun;
     Function function;
     size_t count;
     int dtype, root;
-    int64_t registered;              /* as registered_at */
-    pid_t thread; uint64_t group;    /* that the last member's call was made by, and in; 0: in none */
+    int64_t registered; /* as registered_at */
+    pid_t thread;
+    uint64_t group; /* that the last member's call was made by, and in; 0: in none */
     const char *buffer, *operation;
-    int from, to; struct Sum *next;  /* of what one sends to another: in the group's list until both have come */
+    int from, to;
+    struct Sum *next; /* of what one sends to another: in the group's list until both have come */
 } Sum;
 struct Group {
-    int members, left;               /* left: communicators of this process that are not destroyed */
+    int members, left;                   /* left: communicators of this process that are not destroyed */
     VirtualDevice *device[VGPU_DEVICES]; /* NULL: another process's */
-    int own, slot[VGPU_DEVICES];     /* members of this process, one after the other */
-    Sum **sums; uint64_t first, last; size_t room; /* sums[n - first], first <= n < last: begun; NULL: all members have come */
+    int own, slot[VGPU_DEVICES];         /* members of this process, one after the other */
+    Sum **sums;
+    uint64_t first, last;
+    size_t room; /* sums[n - first], first <= n < last: begun; NULL: all members have come */
     Sum *sends;
     /* where there are other processes */
-    Link *link;                      /* NULL: there are none */
-    Part *hellos, *parts;            /* of the others; parts: of collectives that are not complete here */
-    Sum *begun;                      /* that wait for parts */
+    Link *link;           /* NULL: there are none */
+    Part *hellos, *parts; /* of the others; parts: of collectives that are not complete here */
+    Sum *begun;           /* that wait for parts */
     uint64_t sent[VGPU_DEVICES][VGPU_DEVICES];
     int byes;
-    bool lost;                       /* a process is gone */
-    bool aborted;                    /* its sums end without a result */
+    bool lost;    /* a process is gone */
+    bool aborted; /* its sums end without a result */
 };
-typedef struct Registered { uintptr_t begin, end; } Registered;
+typedef struct Registered {
+    uintptr_t begin, end;
+} Registered;
 struct ncclComm {
     Group *group;
     int member;
-    uint64_t next;                   /* number of its next sum */
-    uint64_t captured;               /* collectives so far */
-    int kept;                        /* calls that graphs have */
-    ncclResult_t trouble;            /* that a sum has met; 0: none */
-    Registered memory[4]; int memories;
+    uint64_t next;        /* number of its next sum */
+    uint64_t captured;    /* collectives so far */
+    int kept;             /* calls that graphs have */
+    ncclResult_t trouble; /* that a sum has met; 0: none */
+    Registered memory[4];
+    int memories;
 };
 
 static int bytes_of(int dtype)
@@ -141,21 +157,24 @@ static int switches(void)
 
 /* ---- the sums */
 
-#define SUM_OF(type)                                                                                                        \
-    {                                                                                                                       \
-        type sum = 0;                                                                                                       \
-        for (int m = 0; m < members; m++)                                                                                   \
-            sum = (type)(sum + ((const type *)from[m])[i]);                                                                 \
-        ((type *)to)[i] = sum;                                                                                              \
-        break;                                                                                                              \
+#define SUM_OF(type)                                                                                                             \
+    {                                                                                                                            \
+        type sum = 0;                                                                                                            \
+        for (int m = 0; m < members; m++)                                                                                        \
+            sum = (type)(sum + ((const type *)from[m])[i]);                                                                      \
+        ((type *)to)[i] = sum;                                                                                                   \
+        break;                                                                                                                   \
     }
 
 static void add_up(void *to, const void *const *from, int members, int dtype, size_t i)
 {
     switch (dtype) {
-    case ncclInt8: case ncclUint8: SUM_OF(uint8_t)
-    case ncclInt32: case ncclUint32: SUM_OF(uint32_t)
-    case ncclInt64: case ncclUint64: SUM_OF(uint64_t)
+    case ncclInt8:
+    case ncclUint8: SUM_OF(uint8_t)
+    case ncclInt32:
+    case ncclUint32: SUM_OF(uint32_t)
+    case ncclInt64:
+    case ncclUint64: SUM_OF(uint64_t)
     case ncclFloat32: SUM_OF(float)
     case ncclFloat64: SUM_OF(double)
     default: {
@@ -175,7 +194,10 @@ static size_t read_bytes(Function f, size_t bytes, int members, int member, int 
 
 static size_t written_bytes(Function f, size_t bytes, int members, int member, int root)
 {
-    return f == ALL_GATHER ? bytes * (size_t)members : f == REDUCE ? (member == root ? bytes : 0) : f == SEND ? (member == root ? 0 : bytes) : bytes;
+    return f == ALL_GATHER ? bytes * (size_t)members
+           : f == REDUCE   ? (member == root ? bytes : 0)
+           : f == SEND     ? (member == root ? 0 : bytes)
+                           : bytes;
 }
 
 /* what the members get, one after the other where each gets another part */
@@ -183,7 +205,9 @@ static void make_result(const Sum *s, int members, unsigned char *result, const 
 {
     size_t bytes = s->count * (size_t)bytes_of(s->dtype);
     switch (s->function) {
-    case ALL_REDUCE: case REDUCE: case REDUCE_SCATTER:
+    case ALL_REDUCE:
+    case REDUCE:
+    case REDUCE_SCATTER:
         for (size_t i = 0; i < s->count * (s->function == REDUCE_SCATTER ? (size_t)members : 1); i++)
             add_up(result, (const void *const *)from, members, s->dtype, i);
         break;
@@ -235,7 +259,8 @@ static void run(Gathering *g)
         }
         vgpu_carry(op, previous, device, op->work.part.to, writes);
         double speed = previous == device ? op->work.device->bandwidth : op->work.device->link[previous];
-        op->end_us += 10 + (s->function == ALL_REDUCE ? 2e6 : 1e6) * (double)bytes / (speed > 0 ? speed : op->work.device->host_link);
+        op->end_us +=
+            10 + (s->function == ALL_REDUCE ? 2e6 : 1e6) * (double)bytes / (speed > 0 ? speed : op->work.device->host_link);
     }
     free(result);
     free_parts(s->away);
@@ -256,7 +281,8 @@ static int64_t find_registered(const ncclComm_t c, uintptr_t at, size_t bytes)
 /* "keep the offset to the head address of the buffer same for each rank": of what each member has whole. -1: not registered */
 static int64_t registered_at(const Request *r, size_t reads, size_t writes)
 {
-    int64_t from = find_registered(r->comm, (uintptr_t)r->send, reads), to = find_registered(r->comm, (uintptr_t)r->receive, writes);
+    int64_t from = find_registered(r->comm, (uintptr_t)r->send, reads),
+            to = find_registered(r->comm, (uintptr_t)r->receive, writes);
     if ((reads && from < 0) || (writes && to < 0))
         return -1;
     return r->function == ALL_REDUCE || r->function == REDUCE_SCATTER ? from : r->function == ALL_GATHER ? to : 0;
@@ -283,28 +309,31 @@ static bool agrees(const Sum *s, const Request *r, int64_t registered, const cha
     VirtualDevice *d = r->comm->group->device[r->comm->member];
     int member = r->comm->member;
     if (s->function != r->function || (s->function != SEND && s->root != r->root)) {
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d calls %s, root %d, %s before it %s, root %d", me, member,
-                       FUNCTION[r->function], r->root, first, FUNCTION[s->function], s->root);
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d calls %s, root %d, %s before it %s, root %d",
+                       me, member, FUNCTION[r->function], r->root, first, FUNCTION[s->function], s->root);
         return false;
     }
     if (s->count != r->count || s->dtype != r->dtype) {
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d sums %zu elements of type %d, %s before it %zu of type %d", me,
-                       member, r->count, r->dtype, first, s->count, s->dtype);
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective",
+                       "%s of member %d sums %zu elements of type %d, %s before it %zu of type %d", me, member, r->count,
+                       r->dtype, first, s->count, s->dtype);
         return false;
     }
     if (s->buffer && buffer && strcmp(s->buffer, buffer) != 0) {
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d sums %s, %s before it %s: the order is not the same", me,
-                       member, buffer, first, s->buffer);
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective",
+                       "%s of member %d sums %s, %s before it %s: the order is not the same", me, member, buffer, first,
+                       s->buffer);
         return false;
     }
     char own[60], other[60];
     if (!is_same_kept(s, kept)) {
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d is %s, %s before it is %s", me, member, name_kept(kept, own), first, name_kept(s->kept, other));
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d is %s, %s before it is %s", me, member,
+                       name_kept(kept, own), first, name_kept(s->kept, other));
         return false;
     }
     if (s->registered != registered) {
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d sums %s, %s before it %s", me, member, name_registered(registered, own), first,
-                       name_registered(s->registered, other));
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d sums %s, %s before it %s", me, member,
+                       name_registered(registered, own), first, name_registered(s->registered, other));
         return false;
     }
     return true;
@@ -314,28 +343,33 @@ static bool agrees(const Sum *s, const Request *r, int64_t registered, const cha
 static bool is_of(const Part *p, const Sum *s)
 {
     bool sends = s->function == SEND;
-    return p->head.number == s->number && sends == (p->head.function == SEND) && (!sends || (p->head.from == s->from && p->head.to == s->to));
+    return p->head.number == s->number && sends == (p->head.function == SEND) &&
+           (!sends || (p->head.from == s->from && p->head.to == s->to));
 }
 
 /* what a member of another process asks for: as `agrees` */
 static void compare(const Sum *s, const Head *h)
 {
     VirtualDevice *d = s->gathering.op[0]->work.device;
-    const char *here = s->operation ? s->operation : FUNCTION[s->function], *there = *h->operation ? h->operation : FUNCTION[h->function];
+    const char *here = s->operation ? s->operation : FUNCTION[s->function],
+               *there = *h->operation ? h->operation : FUNCTION[h->function];
     char own[60], other[60];
     if (s->function != h->function || (s->function != SEND && s->root != h->root))
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s calls %s, root %d, %s of another process %s, root %d", here, FUNCTION[s->function], s->root,
-                       there, FUNCTION[h->function], h->root);
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s calls %s, root %d, %s of another process %s, root %d", here,
+                       FUNCTION[s->function], s->root, there, FUNCTION[h->function], h->root);
     else if (s->count != h->count || s->dtype != h->dtype)
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s sums %zu elements of type %d, %s of another process %zu of type %d", here, s->count, s->dtype,
-                       there, h->count, h->dtype);
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective",
+                       "%s sums %zu elements of type %d, %s of another process %zu of type %d", here, s->count, s->dtype, there,
+                       h->count, h->dtype);
     else if (s->buffer && *h->buffer && strncmp(s->buffer, h->buffer, sizeof h->buffer - 1) != 0)
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s sums %s, %s of another process %s: the order is not the same", here, s->buffer, there, h->buffer);
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective",
+                       "%s sums %s, %s of another process %s: the order is not the same", here, s->buffer, there, h->buffer);
     else if (!is_same_kept(s, h->kept))
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s is %s, %s of another process is %s", here, name_kept(s->kept, own), there, name_kept(h->kept, other));
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s is %s, %s of another process is %s", here,
+                       name_kept(s->kept, own), there, name_kept(h->kept, other));
     else if (s->registered != h->registered)
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s sums %s, %s of another process %s", here, name_registered(s->registered, own), there,
-                       name_registered(h->registered, other));
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s sums %s, %s of another process %s", here,
+                       name_registered(s->registered, own), there, name_registered(h->registered, other));
 }
 
 /* once all parts are there they are the sum's */
@@ -368,8 +402,17 @@ static bool begin(Gathering *g)
     if (s->all->aborted)
         return true;
     size_t bytes = s->count * (size_t)bytes_of(s->dtype);
-    Head head = {.kind = PART, .process = getpid(), .function = s->function, .dtype = s->dtype, .root = s->root, .from = s->from, .to = s->to,
-                 .registered = s->registered, .number = s->number, .kept = s->kept, .count = s->count};
+    Head head = {.kind = PART,
+                 .process = getpid(),
+                 .function = s->function,
+                 .dtype = s->dtype,
+                 .root = s->root,
+                 .from = s->from,
+                 .to = s->to,
+                 .registered = s->registered,
+                 .number = s->number,
+                 .kept = s->kept,
+                 .count = s->count};
     set_text(head.operation, sizeof head.operation, s->operation);
     set_text(head.buffer, sizeof head.buffer, s->buffer);
     for (int m = 0; m < g->members; m++) {
@@ -460,7 +503,9 @@ static bool is_in_place(const Request *r, size_t bytes, size_t reads, size_t wri
     uintptr_t send = (uintptr_t)r->send, receive = (uintptr_t)r->receive, own = bytes * (size_t)r->comm->member;
     if (!reads || !writes || send + reads <= receive || receive + writes <= send)
         return true;
-    return r->function == REDUCE_SCATTER ? receive == send + own : r->function == ALL_GATHER ? send == receive + own : send == receive;
+    return r->function == REDUCE_SCATTER ? receive == send + own
+           : r->function == ALL_GATHER   ? send == receive + own
+                                         : send == receive;
 }
 
 /* "Management Of Multiple GPUs From One Thread": a call may wait for those of the other members, so a thread that makes them for several
@@ -470,7 +515,8 @@ static bool may_issue(Sum *s, const Request *r, uint64_t group)
     bool alone = s->gathering.came == 0 || s->function == SEND || s->thread != gettid() || (group && s->group == group);
     if (!alone)
         vgpu_violation(r->comm->group->device[r->comm->member], CUDA_ERROR_LAUNCH_FAILED, "collective",
-                       "%s of member %d is called by the thread that called it for another member, and not in one group", FUNCTION[r->function], r->comm->member);
+                       "%s of member %d is called by the thread that called it for another member, and not in one group",
+                       FUNCTION[r->function], r->comm->member);
     s->thread = gettid();
     s->group = group;
     return alone;
@@ -493,7 +539,8 @@ static Gathering *take_part(const Request *r, uint64_t kept, bool hangs, uint64_
     ncclComm_t c = r->comm;
     Group *g = c->group;
     bool sends = r->function == SEND, sender = sends && r->send;
-    int members = sends ? 2 : g->members, me = sends ? !sender : c->member, from = sender ? c->member : r->root, to = sender ? r->root : c->member;
+    int members = sends ? 2 : g->members, me = sends ? !sender : c->member, from = sender ? c->member : r->root,
+        to = sender ? r->root : c->member;
     bool apart = sends && !g->device[r->root];
     Sum *none = NULL, **place = apart ? &none : sends ? send_place(g, from, to, sender) : place_of(g, c->next), *s = *place;
     int own = apart ? 1 : sends ? 2 : g->own, slot = apart ? 0 : sends ? me : g->slot[c->member];
@@ -504,10 +551,23 @@ static Gathering *take_part(const Request *r, uint64_t kept, bool hangs, uint64_
     int64_t registered = registered_at(r, reads, writes);
     if (!s) {
         *place = s = calloc(1, sizeof *s);
-        *s = (Sum){.gathering = {.members = own, .run = run, .begin = apart || g->own < members ? begin : NULL, .name = FUNCTION[r->function]},
-                   .all = g, .roles = members, .number = apart ? g->sent[from][to]++ : c->next, .kept = kept, .function = r->function, .count = r->count,
-                   .dtype = r->dtype, .root = sends ? 0 : r->root, .registered = registered, .buffer = buffer,
-                   .operation = label ? label->name : NULL, .from = from, .to = to};
+        *s = (Sum){.gathering = {.members = own,
+                                 .run = run,
+                                 .begin = apart || g->own < members ? begin : NULL,
+                                 .name = FUNCTION[r->function]},
+                   .all = g,
+                   .roles = members,
+                   .number = apart ? g->sent[from][to]++ : c->next,
+                   .kept = kept,
+                   .function = r->function,
+                   .count = r->count,
+                   .dtype = r->dtype,
+                   .root = sends ? 0 : r->root,
+                   .registered = registered,
+                   .buffer = buffer,
+                   .operation = label ? label->name : NULL,
+                   .from = from,
+                   .to = to};
     }
     if (!agrees(s, r, registered, buffer, label, kept) || !may_issue(s, r, group))
         return NULL;
@@ -521,7 +581,13 @@ static Gathering *take_part(const Request *r, uint64_t kept, bool hangs, uint64_
 }
 
 /* ---- graphs */
-typedef struct Kept { KeptPart part; Request request; uint64_t number; bool hangs; ncclResult_t trouble; } Kept;
+typedef struct Kept {
+    KeptPart part;
+    Request request;
+    uint64_t number;
+    bool hangs;
+    ncclResult_t trouble;
+} Kept;
 
 static Gathering *launch_kept(KeptPart *part, int *member)
 {
@@ -575,11 +641,14 @@ static ncclResult_t issue(const Request *r, bool hangs, ncclResult_t trouble, ui
         return ncclUnhandledCudaError;
     if (g->lost)
         return REMOTE_ERROR;
-    Work w = {.kind = OP_COLLECTIVE, .device = d, .what = r->function == SEND && !r->send ? "ncclRecv" : FUNCTION[r->function],
+    Work w = {.kind = OP_COLLECTIVE,
+              .device = d,
+              .what = r->function == SEND && !r->send ? "ncclRecv" : FUNCTION[r->function],
               .part = {.from = (uintptr_t)r->send, .to = (uintptr_t)r->receive, .bytes = bytes_of_request(r)}};
     Label *label = r->label ? r->label : r->stream->label;
     if (!is_in_place(r, w.part.bytes, reads, writes)) {
-        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective", "%s of member %d: the operands of %s overlap, but are not in place",
+        vgpu_violation(d, CUDA_ERROR_LAUNCH_FAILED, "collective",
+                       "%s of member %d: the operands of %s overlap, but are not in place",
                        label && label->name ? label->name : w.what, c->member, w.what);
         return INVALID_USAGE;
     }
@@ -596,8 +665,17 @@ static ncclResult_t issue(const Request *r, bool hangs, ncclResult_t trouble, ui
 
 /* ---- groups, of the calling thread */
 enum { MOST_IN_A_GROUP = 1024 };
-typedef struct Init { ncclComm_t *comm; int members, rank; ncclUniqueId id; VirtualDevice *device; } Init;
-static _Thread_local struct { int depth, count, init_count; Request request[MOST_IN_A_GROUP]; Init init[VGPU_DEVICES]; } group;
+typedef struct Init {
+    ncclComm_t *comm;
+    int members, rank;
+    ncclUniqueId id;
+    VirtualDevice *device;
+} Init;
+static _Thread_local struct {
+    int depth, count, init_count;
+    Request request[MOST_IN_A_GROUP];
+    Init init[VGPU_DEVICES];
+} group;
 static ncclResult_t init_ranks(const Init *, int count);
 
 /* In a group nothing is done before its end, which has its own faults. */
@@ -645,17 +723,22 @@ static ncclResult_t end_group(void)
 
 ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream)
 {
-    return op == ncclSum ? ask("ncclAllReduce", &(Request){ALL_REDUCE, send, receive, count, dtype, 0, comm, stream, NULL}) : INVALID_ARGUMENT;
+    return op == ncclSum ? ask("ncclAllReduce", &(Request){ALL_REDUCE, send, receive, count, dtype, 0, comm, stream, NULL})
+                         : INVALID_ARGUMENT;
 }
 
 ncclResult_t ncclReduceScatter(const void *send, void *receive, size_t count, int dtype, int op, ncclComm_t comm, CUstream stream)
 {
-    return op == ncclSum ? ask("ncclReduceScatter", &(Request){REDUCE_SCATTER, send, receive, count, dtype, 0, comm, stream, NULL}) : INVALID_ARGUMENT;
+    return op == ncclSum
+               ? ask("ncclReduceScatter", &(Request){REDUCE_SCATTER, send, receive, count, dtype, 0, comm, stream, NULL})
+               : INVALID_ARGUMENT;
 }
 
-ncclResult_t ncclReduce(const void *send, void *receive, size_t count, int dtype, int op, int root, ncclComm_t comm, CUstream stream)
+ncclResult_t ncclReduce(const void *send, void *receive, size_t count, int dtype, int op, int root, ncclComm_t comm,
+                        CUstream stream)
 {
-    return op == ncclSum ? ask("ncclReduce", &(Request){REDUCE, send, receive, count, dtype, root, comm, stream, NULL}) : INVALID_ARGUMENT;
+    return op == ncclSum ? ask("ncclReduce", &(Request){REDUCE, send, receive, count, dtype, root, comm, stream, NULL})
+                         : INVALID_ARGUMENT;
 }
 
 ncclResult_t ncclAllGather(const void *send, void *receive, size_t count, int dtype, ncclComm_t comm, CUstream stream)
@@ -689,7 +772,8 @@ ncclResult_t ncclGroupEnd(void)
 {
     ncclResult_t r = enter("ncclGroupEnd");
     if (r == SYSTEM_ERROR) /* as a container with too little of it makes NCCL say */
-        snprintf(last_error, sizeof last_error, "Error while creating shared memory segment /dev/shm/nccl-virtual (size 9637888)\n");
+        snprintf(last_error, sizeof last_error,
+                 "Error while creating shared memory segment /dev/shm/nccl-virtual (size 9637888)\n");
     return leave(r ? r : end_group());
 }
 
@@ -705,7 +789,9 @@ static bool switches_fail(void)
 {
     if (switches() != SWITCHES_FAIL)
         return false;
-    snprintf(last_error, sizeof last_error, "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 802 'system not yet initialized'\n");
+    snprintf(
+        last_error, sizeof last_error,
+        "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 802 'system not yet initialized'\n");
     return true;
 }
 
@@ -766,7 +852,8 @@ static bool is_whole(const Group *g, int rank)
             count++;
         }
     for (const Part *p = g->hellos; p && first; p = p->next)
-        if (p->head.kind == HELLO && p->head.rank != rank && memcmp(p->head.uuid, first->uuid, sizeof first->uuid) == 0 && !takes_shared())
+        if (p->head.kind == HELLO && p->head.rank != rank && memcmp(p->head.uuid, first->uuid, sizeof first->uuid) == 0 &&
+            !takes_shared())
             return false;
     return count == 1 && first->members == g->members;
 }
@@ -869,11 +956,13 @@ static ncclResult_t destroy(ncclComm_t c)
     if (!c)
         return INVALID_ARGUMENT;
     if (c->kept > 0) { /* it would wait for their end */
-        vgpu_violation(c->group->device[c->member], CUDA_ERROR_LAUNCH_FAILED, "collective", "the communicator of member %d ends before a graph that has its calls", c->member);
+        vgpu_violation(c->group->device[c->member], CUDA_ERROR_LAUNCH_FAILED, "collective",
+                       "the communicator of member %d ends before a graph that has its calls", c->member);
         return INVALID_USAGE;
     }
     if (c->memories > 0)
-        vgpu_violation(c->group->device[c->member], CUDA_ERROR_LAUNCH_FAILED, "collective", "the communicator of member %d ends with memory registered", c->member);
+        vgpu_violation(c->group->device[c->member], CUDA_ERROR_LAUNCH_FAILED, "collective",
+                       "the communicator of member %d ends with memory registered", c->member);
     if (--c->group->left == 0) {
         if (c->group->link)
             leave_others(c->group);
@@ -891,7 +980,8 @@ static ncclResult_t take(ncclComm_t c, uintptr_t at, size_t bytes, void **handle
     if (local && strcmp(local, "0") == 0)
         return ncclSuccess; /* and no handle: 2.20 does not touch it */
     const Allocation *a = c ? vgpu_find(at) : NULL;
-    if (!a || a->device != c->group->device[c->member] || at + bytes > a->base + a->bytes || c->memories == (int)(sizeof c->memory / sizeof *c->memory))
+    if (!a || a->device != c->group->device[c->member] || at + bytes > a->base + a->bytes ||
+        c->memories == (int)(sizeof c->memory / sizeof *c->memory))
         return INVALID_ARGUMENT;
     c->memory[c->memories++] = (Registered){at, at + bytes};
     *handle = (void *)at;
@@ -980,7 +1070,10 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     ncclResult_t r = enter("ncclCommGetAsyncError");
-    *error = comm && comm->group->device[comm->member]->failed ? ncclUnhandledCudaError : comm && comm->group->lost ? REMOTE_ERROR : comm ? comm->trouble : ncclSuccess;
+    *error = comm && comm->group->device[comm->member]->failed ? ncclUnhandledCudaError
+             : comm && comm->group->lost                       ? REMOTE_ERROR
+             : comm                                            ? comm->trouble
+                                                               : ncclSuccess;
     return leave(r ? r : comm ? ncclSuccess : INVALID_ARGUMENT);
 }
 
@@ -999,7 +1092,13 @@ const char *ncclGetLastError(ncclComm_t comm)
 
 const char *ncclGetErrorString(ncclResult_t result)
 {
-    static const char *const TEXTS[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error", "invalid argument",
-                                        "invalid usage", "remote process exited or there was a network error", "NCCL operation in progress"};
+    static const char *const TEXTS[] = {"no error",
+                                        "unhandled cuda error",
+                                        "unhandled system error",
+                                        "internal error",
+                                        "invalid argument",
+                                        "invalid usage",
+                                        "remote process exited or there was a network error",
+                                        "NCCL operation in progress"};
     return result >= 0 && result < (int)(sizeof TEXTS / sizeof *TEXTS) ? TEXTS[result] : "unknown result code";
 }

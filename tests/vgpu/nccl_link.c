@@ -18,8 +18,16 @@
 #include <unistd.h>
 
 enum { MOST_PROCESSES = 64 };
-typedef struct Frame { size_t bytes; struct Frame *next; int kept, last; /* last: no more comes from its process */ unsigned char data[]; } Frame;
-typedef struct Header { size_t bytes; int kept, last; } Header;
+typedef struct Frame {
+    size_t bytes;
+    struct Frame *next;
+    int kept, last; /* last: no more comes from its process */
+    unsigned char data[];
+} Frame;
+typedef struct Header {
+    size_t bytes;
+    int kept, last;
+} Header;
 static const Header LOST = {0, 0, 0}; /* nothing in it */
 
 struct Link {
@@ -27,7 +35,7 @@ struct Link {
     pthread_t sender, receiver;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    Frame *first, **end;                 /* to be sent */
+    Frame *first, **end; /* to be sent */
     bool closing;
     void (*arrived)(void *context, const void *data, size_t bytes);
     void (*lost)(void *context);
@@ -107,7 +115,13 @@ static void begin_thread(pthread_t *thread, void *(*run)(void *), void *context)
 }
 
 /* ---- who passes on */
-typedef struct Hub { struct pollfd polled[MOST_PROCESSES + 1]; bool ended[MOST_PROCESSES + 1]; int count; Frame *kept[256]; int kept_count; } Hub;
+typedef struct Hub {
+    struct pollfd polled[MOST_PROCESSES + 1];
+    bool ended[MOST_PROCESSES + 1];
+    int count;
+    Frame *kept[256];
+    int kept_count;
+} Hub;
 static pthread_t hub_thread;
 static bool has_hub;
 

@@ -11,7 +11,9 @@ NVML_FUNCTIONS(PROTOTYPE)
 #undef PROTOTYPE
 
 enum { NOT_INITIALISED = 1, INVALID_ARGUMENT = 2 };
-struct nvmlDevice_st { VirtualDevice *device; };
+struct nvmlDevice_st {
+    VirtualDevice *device;
+};
 static struct nvmlDevice_st devices[VGPU_DEVICES];
 static unsigned count_of_gpus;
 static bool initialised;
@@ -58,8 +60,10 @@ nvmlReturn_t nvmlShutdown(void)
 
 const char *nvmlErrorString(nvmlReturn_t result)
 {
-    return result == NVML_SUCCESS ? "The operation was successful" : result == NOT_INITIALISED ? "Uninitialized" :
-           result == NVML_ERROR_NO_PERMISSION ? "Insufficient Permissions" : "Unknown Error";
+    return result == NVML_SUCCESS               ? "The operation was successful"
+           : result == NOT_INITIALISED          ? "Uninitialized"
+           : result == NVML_ERROR_NO_PERMISSION ? "Insufficient Permissions"
+                                                : "Unknown Error";
 }
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
@@ -88,8 +92,8 @@ nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned room)
 {
     nvmlReturn_t r = enter("nvmlDeviceGetUUID");
     const unsigned char *b = (const unsigned char *)device->device->uuid.bytes;
-    snprintf(uuid, room, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4], b[5], b[6],
-             b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    snprintf(uuid, room, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4],
+             b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
     return leave(r);
 }
 
@@ -98,7 +102,8 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *info)
     nvmlReturn_t r = enter("nvmlDeviceGetPciInfo");
     *info = (nvmlPciInfo_t){0};
     sscanf(device->device->bus, "%x:%x:%x", &info->domain, &info->bus, &info->device);
-    snprintf(info->busIdLegacy, sizeof info->busIdLegacy, "%04x:%02x:%02x.0", info->domain & 0xFFFF, info->bus & 0xFF, info->device & 0xFF);
+    snprintf(info->busIdLegacy, sizeof info->busIdLegacy, "%04x:%02x:%02x.0", info->domain & 0xFFFF, info->bus & 0xFF,
+             info->device & 0xFF);
     snprintf(info->busId, sizeof info->busId, "%08x:%02x:%02x.0", info->domain, info->bus & 0xFF, info->device & 0xFF);
     return leave(r);
 }

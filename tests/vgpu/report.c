@@ -17,7 +17,8 @@ static void *end_late(void *what)
     char text[TEXT];
     double s = vgpu_machine.deadline;
     nanosleep(&(struct timespec){(time_t)s, (long)(1e9 * (s - (double)(time_t)s))}, NULL);
-    int length = snprintf(text, sizeof text, "virtual GPU: the program still runs %g s after %s has failed\n", s, (const char *)what);
+    int length =
+        snprintf(text, sizeof text, "virtual GPU: the program still runs %g s after %s has failed\n", s, (const char *)what);
     _exit(write(STDERR_FILENO, text, (size_t)length) < 0 ? LATE + 1 : LATE); /* another thread may hold stderr's lock */
 }
 
@@ -53,14 +54,14 @@ void vgpu_violation(VirtualDevice *device, int error, const char *kind, const ch
     fprintf(stderr, "virtual GPU: %s\n", text);
 }
 
-const char *vgpuViolation(int index)
-{
-    return index >= 0 && index < violation_count ? violations[index] : NULL;
-}
+const char *vgpuViolation(int index) { return index >= 0 && index < violation_count ? violations[index] : NULL; }
 
 /* ---- texts that stay */
 
-typedef struct Kept { struct Kept *next; char text[]; } Kept;
+typedef struct Kept {
+    struct Kept *next;
+    char text[];
+} Kept;
 static Kept *kept[1024];
 
 const char *vgpu_keep(const char *text)

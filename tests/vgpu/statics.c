@@ -13,9 +13,20 @@
 
 enum { PC_RELATIVE = 4 /* bytes from the place of the relocation to the next instruction */, DYNAMIC_ALIGNMENT = 256 };
 
-typedef struct Symbol { uintptr_t begin, end; const char *name; bool variable, seen; } Symbol;
-typedef struct Use { int by, of; } Use;
-struct Statics { Symbol *symbols; Use *uses; char *names; int symbol_count, use_count; };
+typedef struct Symbol {
+    uintptr_t begin, end;
+    const char *name;
+    bool variable, seen;
+} Symbol;
+typedef struct Use {
+    int by, of;
+} Use;
+struct Statics {
+    Symbol *symbols;
+    Use *uses;
+    char *names;
+    int symbol_count, use_count;
+};
 
 static Elf64_Shdr section(const char *image, int number)
 {
@@ -61,9 +72,11 @@ static void read_symbols(Statics *s, const char *image, const Elf64_Shdr *table)
         memcpy(&e, image + table->sh_offset + (size_t)k * sizeof e, sizeof e);
         int type = ELF64_ST_TYPE(e.st_info);
         bool memory = e.st_shndx != SHN_UNDEF && e.st_shndx < SHN_LORESERVE;
-        bool variable = memory && type == STT_OBJECT && section(image, e.st_shndx).sh_type == SHT_NOBITS; /* .bss: all of it is shared memory */
+        /* .bss: all of it is shared memory */
+        bool variable = memory && type == STT_OBJECT && section(image, e.st_shndx).sh_type == SHT_NOBITS;
         if (e.st_size && memory && (variable || type == STT_FUNC))
-            s->symbols[s->symbol_count++] = (Symbol){.begin = e.st_value, .end = e.st_value + e.st_size, .name = s->names + e.st_name, .variable = variable};
+            s->symbols[s->symbol_count++] =
+                (Symbol){.begin = e.st_value, .end = e.st_value + e.st_size, .name = s->names + e.st_name, .variable = variable};
     }
     qsort(s->symbols, (size_t)s->symbol_count, sizeof *s->symbols, by_address);
 }
@@ -142,7 +155,7 @@ static size_t bytes_from(Statics *s, int user)
     own->seen = true;
     if (own->variable)
         return (own->end - own->begin + 15) / 16 * 16; /* none of them asks for more */
-    int low = -1, high = s->use_count; /* the first of its uses */
+    int low = -1, high = s->use_count;                 /* the first of its uses */
     while (high - low > 1) {
         int middle = (low + high) / 2;
         *(s->uses[middle].by < user ? &low : &high) = middle;

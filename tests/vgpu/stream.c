@@ -12,10 +12,10 @@ enum { CHAINS = 4096 };
 
 pthread_mutex_t vgpu_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t issued = PTHREAD_COND_INITIALIZER;
-static Op *pending;                   /* all that are not done, the last issued first */
+static Op *pending; /* all that are not done, the last issued first */
 static Op **ready;
 static int ready_count, ready_room;
-static Op *paused[VGPU_DEVICES * 4];  /* kernels that wait for memory that another one is to write */
+static Op *paused[VGPU_DEVICES * 4]; /* kernels that wait for memory that another one is to write */
 static int paused_count;
 static uint32_t priority[CHAINS];
 
@@ -132,7 +132,11 @@ Op *vgpu_issue_node(int chain, VirtualDevice *d, Work work, Op *const *before, i
     if (!op)
         abort();
     work.device = d;
-    *op = (Op){.work = work, .references = 2 /* the caller's, that of `pending` */, .chain = chain, .host = vgpu_share(vgpu_host_clock()), .next = pending};
+    *op = (Op){.work = work,
+               .references = 2 /* the caller's, that of `pending` */,
+               .chain = chain,
+               .host = vgpu_share(vgpu_host_clock()),
+               .next = pending};
     for (int i = 0; i < count; i++)
         add_edge(op, before[i]);
     if (pending)
@@ -305,7 +309,10 @@ void vgpu_advance(int ops)
 /* ---- waiting */
 
 enum { LONGEST_CHAIN = 4096 };
-typedef struct Chain { const Op *op[LONGEST_CHAIN]; int count; } Chain; /* who waits for whom */
+typedef struct Chain {
+    const Op *op[LONGEST_CHAIN];
+    int count;
+} Chain; /* who waits for whom */
 
 /* has the chain `op`, or one of its name, as operations of other steps have? */
 static bool has(const Chain *c, const Op *op, bool by_name)
@@ -349,7 +356,10 @@ static bool explain_last(const Op *op, char *text, size_t room)
         snprintf(text, room, "%s of other processes", g->name);
         return true;
     }
-    snprintf(text, room, "%s", op->hangs ? "its own end, which does not come" : op->again ? "memory that no kernel has written" : "nothing");
+    snprintf(text, room, "%s",
+             op->hangs   ? "its own end, which does not come"
+             : op->again ? "memory that no kernel has written"
+                         : "nothing");
     return op->hangs || op->again;
 }
 
@@ -372,8 +382,8 @@ static bool explain(const Op *op, char *text, size_t room)
         }
         brief = brief || has(&chain, op, true) || used + FOR_THE_LAST > room;
         if (!brief || !next)
-            used += (size_t)snprintf(text + used, room - used, "%s%s of device %d, which waits for ", brief ? "others, the last for " : "", name,
-                                     op->work.device->number);
+            used += (size_t)snprintf(text + used, room - used, "%s%s of device %d, which waits for ",
+                                     brief ? "others, the last for " : "", name, op->work.device->number);
         chain.op[chain.count++] = op;
         if (!next)
             return explain_last(op, text + used, room - used);

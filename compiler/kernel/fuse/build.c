@@ -10,7 +10,12 @@
 
 #include <string.h>
 
-typedef struct BuildContext { Fusion *f; FusionRoot *root; FusionGroup *group; Memory *memory /* memory of alone->reads */; } BuildContext;
+typedef struct BuildContext {
+    Fusion *f;
+    FusionRoot *root;
+    FusionGroup *group;
+    Memory *memory /* memory of alone->reads */;
+} BuildContext;
 
 static const Tensor *tensor_of(const Fusion *f, const Node *n)
 {
@@ -233,13 +238,10 @@ static ReductionKind kind_of(const Node *n)
 {
     switch (n->op) {
     case OP_MAX:
-    case OP_WINDOW_MAX:
-        return REDUCE_MAX;
+    case OP_WINDOW_MAX: return REDUCE_MAX;
     case OP_ARGMAX:
-    case OP_WINDOW_ARGMAX:
-        return REDUCE_ARGMAX;
-    default:
-        return REDUCE_SUM;
+    case OP_WINDOW_ARGMAX: return REDUCE_ARGMAX;
+    default: return REDUCE_SUM;
     }
 }
 
@@ -248,7 +250,8 @@ static Expr *member_value(Evaluation *e, const FusionRoot *r, bool kept)
 {
     const Node *n = r->node;
     bool rounds = n->op == OP_CAST && dtype_is_half(n->dtype) && n->in[0]->dtype == F32;
-    return rounds && !kept ? evaluate(e, n->in[0], r->sample, r->index, NULL) : evaluate_computed(e, n, r->sample, r->index, NULL);
+    return rounds && !kept ? evaluate(e, n->in[0], r->sample, r->index, NULL)
+                           : evaluate_computed(e, n, r->sample, r->index, NULL);
 }
 
 /* ---- sums with one term: the label's term of a cross-entropy */
@@ -305,7 +308,9 @@ static Expr *value_of_choice(const Nest *nest, const FusionRoot *r, Expr *value,
 {
     Exprs *x = nest->exprs;
     int axis = summed_axis(x);
-    Expr *place = nest->reduction_count && !r->over_rows && kind_of(r->node) == REDUCE_SUM && axis >= 0 ? chosen_place(value, axes[axis], axis) : NULL;
+    Expr *place = nest->reduction_count && !r->over_rows && kind_of(r->node) == REDUCE_SUM && axis >= 0
+                      ? chosen_place(value, axes[axis], axis)
+                      : NULL;
     if (!place)
         return NULL;
     int64_t extent = x->axis[axis].extent;
@@ -347,7 +352,8 @@ static void add_moments(Nest *nest, const FusionRoot *r, const Tensor *tensor, E
 {
     Exprs *x = nest->exprs;
     const Node *n = r->node;
-    Expr *away = evaluate_point(e, n, axes), *squared = expr_op(x, OP_MUL, away->dtype, (Expr *[]){away, away}, 2, NULL), *sum[2], *moment[MOMENTS];
+    Expr *away = evaluate_point(e, n, axes), *squared = expr_op(x, OP_MUL, away->dtype, (Expr *[]){away, away}, 2, NULL), *sum[2],
+         *moment[MOMENTS];
     for (int i = 0; i < 2; i++) {
         Reduction red = {.kind = REDUCE_SUM, .value = i ? squared : away, .dtype = F64, .node = n};
         sum[i] = expr_result(x, nest->reduction_count, false, F64, away->pass + 1, n);
@@ -357,9 +363,12 @@ static void add_moments(Nest *nest, const FusionRoot *r, const Tensor *tensor, E
     Expr *pivot = evaluate_pivot(e, n, axes + 1), *samples = expr_count(x, n->in[1]->sharded, F64), *one = expr_number(x, 1, F64);
     moment[MOMENT_COUNT] = expr_op(x, OP_MUL, F64, (Expr *[]){samples, expr_number(x, (double)each, F64)}, 2, NULL);
     Expr *divisor = expr_op(x, OP_MAXIMUM, F64, (Expr *[]){moment[MOMENT_COUNT], one}, 2, NULL);
-    Expr *shift = expr_op(x, OP_DIV, F64, (Expr *[]){sum[0], divisor}, 2, NULL), *lost = expr_op(x, OP_MUL, F64, (Expr *[]){shift, sum[0]}, 2, NULL);
+    Expr *shift = expr_op(x, OP_DIV, F64, (Expr *[]){sum[0], divisor}, 2, NULL),
+         *lost = expr_op(x, OP_MUL, F64, (Expr *[]){shift, sum[0]}, 2, NULL);
     moment[MOMENT_MEAN] = expr_op(x, OP_ADD, F64, (Expr *[]){expr_op(x, OP_CAST, F64, &pivot, 1, NULL), shift}, 2, NULL);
-    moment[MOMENT_SQUARES] = expr_op(x, OP_MAXIMUM, F64, (Expr *[]){expr_op(x, OP_SUB, F64, (Expr *[]){sum[1], lost}, 2, NULL), expr_number(x, 0, F64)}, 2, NULL);
+    moment[MOMENT_SQUARES] =
+        expr_op(x, OP_MAXIMUM, F64,
+                (Expr *[]){expr_op(x, OP_SUB, F64, (Expr *[]){sum[1], lost}, 2, NULL), expr_number(x, 0, F64)}, 2, NULL);
     Shape rest = {.rank = n->shape.rank - 1};
     Expr *kept[MAX_AXES];
     int rank = 0;
@@ -368,7 +377,8 @@ static void add_moments(Nest *nest, const FusionRoot *r, const Tensor *tensor, E
             kept[rank++] = axes[i];
     memcpy(rest.extent, n->shape.extent, (size_t)rest.rank * sizeof *rest.extent);
     for (int i = 0; i < MOMENTS; i++)
-        add_store(nest, tensor, expr_plus(x, expr_scale(x, expr_flatten(x, &rest, kept), MOMENTS), i), moment[i], true, n)->moment = i + 1;
+        add_store(nest, tensor, expr_plus(x, expr_scale(x, expr_flatten(x, &rest, kept), MOMENTS), i), moment[i], true, n)
+            ->moment = i + 1;
 }
 
 static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
@@ -376,7 +386,11 @@ static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
     BuildContext c = {.f = f, .group = g};
     Nest *nest = NEW(Nest);
     Exprs *x = nest->exprs = NEW(Exprs);
-    Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .divided = f->program->target->regions, .stored = stored, .context = &c};
+    Evaluation e = {.exprs = x,
+                    .initial = f->phase->kind == PHASE_INIT,
+                    .divided = f->program->target->regions,
+                    .stored = stored,
+                    .context = &c};
     Expr *axes[MAX_AXES];
     axes_of_root(x, g->shape, axes);
     for (int i = 0; i < g->count; i++) {
@@ -389,10 +403,11 @@ static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
         }
         place_member(x, g->shape, axes, r);
         if (r->target) {
-            Expr *value = r->copied ? expr_load(x, r->copied->target, offset_of(x, r->copied->target, n, r->sample, r->index), NULL)
-                                    : evaluate(&e, n, r->sample, r->index, NULL);
-            Expr *offset = r->target->kind == TENSOR_REPORT ? expr_index(x, r->slot)
-                                                           : offset_of(x, r->target, n, r->sample, r->index);
+            Expr *value = r->copied
+                              ? expr_load(x, r->copied->target, offset_of(x, r->copied->target, n, r->sample, r->index), NULL)
+                              : evaluate(&e, n, r->sample, r->index, NULL);
+            Expr *offset =
+                r->target->kind == TENSOR_REPORT ? expr_index(x, r->slot) : offset_of(x, r->target, n, r->sample, r->index);
             add_store(nest, r->target, offset, value, r->outer, n)->over_rows = r->over_rows;
             continue;
         }
@@ -404,7 +419,8 @@ static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
                       r->value, false, n);
         } else if (kept) {
             const Tensor *tensor = f->info[n->id].tensor;
-            add_store(nest, tensor, offset_of(x, tensor, n, r->sample, r->index), r->value, r->outer || r->reduces, n)->over_rows = r->over_rows;
+            add_store(nest, tensor, offset_of(x, tensor, n, r->sample, r->index), r->value, r->outer || r->reduces, n)
+                ->over_rows = r->over_rows;
         }
     }
     nest_finish(nest, f->program->target);
@@ -658,7 +674,8 @@ static const char *title_of(const FusionGroup *g)
         text_add(&t, " and %d more", left);
     const Node *shape = g->shape->node;
     const Shape *s = g->shape->reduces && shape->op != OP_EINSUM ? &shape->in[0]->shape : &shape->shape;
-    g->kernel->extent_text = format("%s%s %s", g->shape->samples ? s->rank ? "[n, " : "[n" : "[", shape_text(s) + 1, dtype_name(shape->dtype));
+    g->kernel->extent_text =
+        format("%s%s %s", g->shape->samples ? s->rank ? "[n, " : "[n" : "[", shape_text(s) + 1, dtype_name(shape->dtype));
     text_add(&t, "  %s", g->kernel->extent_text);
     return text_take(&t);
 }
@@ -710,8 +727,9 @@ static void build_scan(Fusion *f, FusionGroup *g, Kernel *k)
 }
 
 static void (*const BUILD[KERNEL_KINDS])(Fusion *, FusionGroup *, Kernel *) = {
-    [KERNEL_NESTS] = build_nests, [KERNEL_CONTRACTION] = build_contraction, [KERNEL_ATTENTION] = build_attention,
-    [KERNEL_ROWS] = build_rows, [KERNEL_SCAN] = build_scan,
+    [KERNEL_NESTS] = build_nests,         [KERNEL_CONTRACTION] = build_contraction,
+    [KERNEL_ATTENTION] = build_attention, [KERNEL_ROWS] = build_rows,
+    [KERNEL_SCAN] = build_scan,
 };
 
 void fuse_build(Fusion *f, FusionGroup *g)

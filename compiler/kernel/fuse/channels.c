@@ -12,11 +12,13 @@
 #include "compiler/ir/rebuild.h"
 #include "compiler/kernel/fuse/fuse.h"
 
-typedef struct Folding { int64_t places, channels; } Folding; /* f, c' */
+typedef struct Folding {
+    int64_t places, channels;
+} Folding; /* f, c' */
 
 typedef struct ConvolutionAttributes { /* the attributes of a CONVOLVE or CONVOLVE_WEIGHT */
     bool weight;
-    int dims, last;         /* index of the last axis of positions */
+    int dims, last; /* index of the last axis of positions */
     const Shape *x, *w, *y;
     const int64_t *stride, *low, *dilation, *input_dilation;
     int64_t groups;
@@ -24,7 +26,8 @@ typedef struct ConvolutionAttributes { /* the attributes of a CONVOLVE or CONVOL
 
 static ConvolutionAttributes view_of(const Node *n)
 {
-    ConvolutionAttributes v = {.weight = n->op == OP_CONVOLVE_WEIGHT, .dims = (int)n->ints[0], .last = (int)n->ints[0] - 1, .x = &n->in[0]->shape};
+    ConvolutionAttributes v = {
+        .weight = n->op == OP_CONVOLVE_WEIGHT, .dims = (int)n->ints[0], .last = (int)n->ints[0] - 1, .x = &n->in[0]->shape};
     v.w = v.weight ? &n->shape : &n->in[1]->shape;
     v.y = v.weight ? &n->in[1]->shape : &n->shape;
     v.stride = n->ints + 1;
@@ -39,7 +42,10 @@ static int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
 /* zeros before the first tap; then taps and positions of the padded convolution, in groups of f */
 static int64_t taps_before(const ConvolutionAttributes *v, int64_t f) { return (f - v->low[v->last] % f) % f; }
-static int64_t taps_of(const ConvolutionAttributes *v, int64_t f) { return (v->w->extent[2 + v->last] + taps_before(v, f) + f - 1) / f; }
+static int64_t taps_of(const ConvolutionAttributes *v, int64_t f)
+{
+    return (v->w->extent[2 + v->last] + taps_before(v, f) + f - 1) / f;
+}
 static int64_t places_of(const ConvolutionAttributes *v, int64_t f) { return (v->x->extent[v->last] + f - 1) / f; }
 static int64_t low_of(const ConvolutionAttributes *v, int64_t f) { return (v->low[v->last] + taps_before(v, f)) / f; }
 static int64_t high_of(const ConvolutionAttributes *v, int64_t f)
@@ -53,7 +59,8 @@ static bool may_fold(const ConvolutionAttributes *v, int64_t f)
     int last = v->last;
     if (f > 1 && (v->stride[last] % f || v->dilation[last] != 1 || v->input_dilation[last] != 1))
         return false;
-    return f == 1 || (low_of(v, f) + places_of(v, f) + high_of(v, f) - taps_of(v, f)) / (v->stride[last] / f) + 1 == v->y->extent[last];
+    return f == 1 ||
+           (low_of(v, f) + places_of(v, f) + high_of(v, f) - taps_of(v, f)) / (v->stride[last] / f) + 1 == v->y->extent[last];
 }
 
 /* ---- the cheapest folding */
@@ -69,11 +76,15 @@ static double count_of(const Shape *s, int from, int to)
 /* stored: x is in memory without padding, too */
 static double cost_of(const Program *p, const Node *n, const ConvolutionAttributes *v, Folding to, bool stored)
 {
-    double samples = (double)model_samples(n->graph->model), places = count_of(v->x, 0, v->last) * (double)places_of(v, to.places);
+    double samples = (double)model_samples(n->graph->model),
+           places = count_of(v->x, 0, v->last) * (double)places_of(v, to.places);
     int64_t own = v->x->extent[v->dims], channels = to.places * to.channels;
     bool padded = to.channels != own || v->x->extent[v->last] % to.places;
     double x = samples * places * (double)channels, before = samples * count_of(v->x, 0, v->dims + 1);
-    ConvolutionSizes s = {.type = n->in[0]->dtype, .tf32 = n->graph->model->tf32, .channels = channels, .rows = samples * count_of(v->y, 0, v->dims),
+    ConvolutionSizes s = {.type = n->in[0]->dtype,
+                          .tf32 = n->graph->model->tf32,
+                          .channels = channels,
+                          .rows = samples * count_of(v->y, 0, v->dims),
                           .columns = (double)v->w->extent[0],
                           .depth = count_of(v->w, 2, 1 + v->dims) * (double)(taps_of(v, to.places) * channels)};
     s.elements = x + s.rows * s.columns;

@@ -16,14 +16,21 @@
 
 #include <string.h>
 
-typedef struct Joiner { Phase *phase; const Target *target; const char *archs; } Joiner;
+typedef struct Joiner {
+    Phase *phase;
+    const Target *target;
+    const char *archs;
+} Joiner;
 
 static bool names(Tensor *const *list, int count, const Tensor *t)
 {
     return tensor_place((const Tensor *const *)list, count, t) >= 0;
 }
 
-static int place_of(const Task *task, const Tensor *t) { return tensor_place((const Tensor *const *)task->reads, task->read_count, t); }
+static int place_of(const Task *task, const Tensor *t)
+{
+    return tensor_place((const Tensor *const *)task->reads, task->read_count, t);
+}
 
 /* ---- kinds of kernels, by the tasks' tensors */
 
@@ -49,7 +56,10 @@ static bool find_gradient(const Task *task, const Tensor *d, const Task *forward
     const Kernel *k = task->kernel;
     const Tensor *x = forward->reads[f->x], *bias = f->bias >= 0 ? forward->reads[f->bias] : NULL;
     int from[EPILOGUE_READS], sums;
-    *e = (Epilogue){.kind = EPILOGUE_GELU_GRADIENT, .x = place_of(task, d), .before = place_of(task, x), .bias = bias ? place_of(task, bias) : -1};
+    *e = (Epilogue){.kind = EPILOGUE_GELU_GRADIENT,
+                    .x = place_of(task, d),
+                    .before = place_of(task, x),
+                    .bias = bias ? place_of(task, bias) : -1};
     if (e->x < 0 || e->before < 0 || (bias != NULL) != (e->bias >= 0) || !epilogue_is_pointwise(k, e->bias, &sums) ||
         k->write_count != 1 + (sums >= 0))
         return false;
@@ -68,8 +78,9 @@ static bool find_sums(const Task *task, const Task *contraction, Epilogue *e)
 {
     int sums;
     *e = (Epilogue){.kind = EPILOGUE_SUMS, .bias = -1, .before = -1, .y = -1};
-    return task->write_count == 1 && place_of(contraction, task->reads[0]) >= 0 && contraction->reads[0] != contraction->reads[1] &&
-           epilogue_is_pointwise(task->kernel, -1, &sums) && sums >= 0 && epilogue_is_sum(task->kernel);
+    return task->write_count == 1 && place_of(contraction, task->reads[0]) >= 0 &&
+           contraction->reads[0] != contraction->reads[1] && epilogue_is_pointwise(task->kernel, -1, &sums) && sums >= 0 &&
+           epilogue_is_sum(task->kernel);
 }
 
 /* ---- tasks that can be joined */
@@ -100,11 +111,15 @@ static int place_of_task(const Phase *p, const Task *task)
     return -1;
 }
 
-static bool is_contraction(const Task *task) { return task->kind == TASK_KERNEL && task->kernel->contraction && task->write_count == 1; }
+static bool is_contraction(const Task *task)
+{
+    return task->kind == TASK_KERNEL && task->kernel->contraction && task->write_count == 1;
+}
 
 static bool same_epilogue(const Epilogue *a, const Epilogue *b)
 {
-    return a->kind == b->kind && a->x == b->x && a->bias == b->bias && a->before == b->before && a->y == b->y && a->sums == b->sums;
+    return a->kind == b->kind && a->x == b->x && a->bias == b->bias && a->before == b->before && a->y == b->y &&
+           a->sums == b->sums;
 }
 
 /* Returns true if the task can run right after the contraction, no other task does, and no other kernel call uses this kernel in

@@ -202,7 +202,7 @@ static Graph *scatter_into_sums(Graph *g)
         }
         set_position(target, n);
         map_node(n, graph_scatter_add(target, table[i]->mapped, s->in[1]->mapped, s->in[2]->mapped, (int)s->ints[0],
-                                    node_sums_samples(s)));
+                                      node_sums_samples(s)));
     }
     if (found)
         graph_copy_results(target, g);
@@ -246,8 +246,13 @@ Phase *fuse(Program *program, Graph *graph, PhaseKind kind, bool partial_batch)
     Phase *phase = NEW(Phase);
     graph = fuse_fold_channels(program, scatter_into_sums(graph));
     *phase = (Phase){.kind = kind, .partial_batch = partial_batch, .graph = graph};
-    Fusion f = {.program = program, .phase = phase, .graph = graph, .separate = program->options && program->options->no_fuse,
-                .program_memory = memory_in_use(), .stages = fuse_stages, .done = make_task};
+    Fusion f = {.program = program,
+                .phase = phase,
+                .graph = graph,
+                .separate = program->options && program->options->no_fuse,
+                .program_memory = memory_in_use(),
+                .stages = fuse_stages,
+                .done = make_task};
     fuse_add_leaves(&f);
     fuse_stages(&f);
     phase->graph = f.graph;

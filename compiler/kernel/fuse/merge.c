@@ -16,11 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* clang-format off */
 enum { BUDGET = 256, MOST_CANDIDATES = 8, MOST_GROUP_WEIGHT = 400, MOST_READS = 40, MOST_RAISED = 64, SHARED_ELEMENTS = 256,
        FEW_RESULTS = 64, MANY_ITERATIONS = 16384,
        SHARED_PART = 8,
        LEAST_OVER_ROWS = 64, /* elements of rows that are summed over the rows */
        MOST_OVER_ROWS = 2 /* such sums of a kernel, which are in registers for a row */ };
+/* clang-format on */
 
 FusionGroup *fuse_group(const FusionRoot *r)
 {
@@ -55,7 +57,10 @@ static bool same_axes(const FusionRoot *a, const FusionRoot *b)
 }
 
 /* True if the iterations are equally many: `map` is at all of them or (fits_outer) at the parallel ones. */
-static bool fits_full(const FusionRoot *map, const FusionRoot *shape) { return map->full == shape->full && map->samples == shape->samples; }
+static bool fits_full(const FusionRoot *map, const FusionRoot *shape)
+{
+    return map->full == shape->full && map->samples == shape->samples;
+}
 static bool fits_outer(const FusionRoot *map, const FusionRoot *shape)
 {
     return map->full == shape->parallel && map->samples == shape->parallel_samples;
@@ -63,8 +68,13 @@ static bool fits_outer(const FusionRoot *map, const FusionRoot *shape)
 
 /* outer: the element-wise group is at parallel iterations. over_rows: the group consists of sums across the other's rows and of
  * values at all iterations, or (with outer) of values at the iterations of such sums. */
-typedef struct FitSide { bool outer, over_rows; } FitSide;
-typedef struct LoopFit { FusionRoot *shape; FitSide a, b; } LoopFit;
+typedef struct FitSide {
+    bool outer, over_rows;
+} FitSide;
+typedef struct LoopFit {
+    FusionRoot *shape;
+    FitSide a, b;
+} LoopFit;
 
 /* Returns true if the reduction axes of each are the parallel axes of the other. */
 static bool crosses(const FusionRoot *a, const FusionRoot *b)
@@ -118,7 +128,8 @@ static bool loops_fit(const Fusion *f, const FusionGroup *a, const FusionGroup *
         fit->a.over_rows = !a->row_sum_count && may_be_over_rows(f, b->shape, a, b->row_sum_count);
         fit->b.over_rows = !b->row_sum_count && !fit->a.over_rows && may_be_over_rows(f, a->shape, b, a->row_sum_count);
         fit->shape = fit->a.over_rows ? b->shape : a->shape;
-        return fit->a.over_rows || fit->b.over_rows || (same_axes(a->shape, b->shape) && a->row_sum_count + b->row_sum_count <= MOST_OVER_ROWS);
+        return fit->a.over_rows || fit->b.over_rows ||
+               (same_axes(a->shape, b->shape) && a->row_sum_count + b->row_sum_count <= MOST_OVER_ROWS);
     }
     if (!reduces_a && !reduces_b) {
         if (b->shape->axis_count > a->shape->axis_count)
@@ -178,9 +189,13 @@ static bool aligned(const FusionRoot *reader, bool outer_reader, const Read *rea
 }
 
 /* True if r is computed at the kernel's end: a sum across, or a value of such sums. A sum's terms are at all iterations. */
-static bool is_over_rows(const FusionRoot *r, FitSide side, bool made) { return (r->over_rows || side.over_rows) && (r->reduces ? made : r->outer || side.outer); }
+static bool is_over_rows(const FusionRoot *r, FitSide side, bool made)
+{
+    return (r->over_rows || side.over_rows) && (r->reduces ? made : r->outer || side.outer);
+}
 
-static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGroup *by, const FusionRoot *shape, FitSide side_from, FitSide side_by)
+static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGroup *by, const FusionRoot *shape, FitSide side_from,
+                      FitSide side_by)
 {
     for (int i = 0; i < by->count; i++) {
         const FusionRoot *reader = by->members[i];
@@ -190,7 +205,8 @@ static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGrou
             if (!maker || fuse_group(maker) != from)
                 continue;
             bool outer_made = maker->outer || side_from.outer || maker->reduces;
-            if (is_over_rows(maker, side_from, true) != is_over_rows(reader, side_by, false) || f->info[reader->reads[k].node->id].computed_once ||
+            if (is_over_rows(maker, side_from, true) != is_over_rows(reader, side_by, false) ||
+                f->info[reader->reads[k].node->id].computed_once ||
                 !aligned(reader, outer_reader, &reader->reads[k], outer_made, shape))
                 return false;
         }
@@ -200,7 +216,12 @@ static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGrou
 
 /* ---- paths */
 
-typedef struct PathSearch { const Fusion *f; int stamp, visited; FusionGroup *stack[BUDGET + 8]; int depth; } PathSearch;
+typedef struct PathSearch {
+    const Fusion *f;
+    int stamp, visited;
+    FusionGroup *stack[BUDGET + 8];
+    int depth;
+} PathSearch;
 
 /* Returns the k-th root that must run before r, k < read_count + before_count; NULL: no kernel makes it. */
 static const FusionRoot *runs_before(const Fusion *f, const FusionRoot *r, int k)
@@ -248,20 +269,28 @@ static bool path_between(Fusion *f, FusionGroup *from, const FusionGroup *to)
 
 /* ---- levels */
 
-typedef struct Queue { FusionGroup **list; int count; } Queue;
+typedef struct Queue {
+    FusionGroup **list;
+    int count;
+} Queue;
 
 /* Returns the k-th root that must run after r: its readers, writers of what it reads, and last the REDUCE of its copy. */
 static FusionRoot *next_reader(const Fusion *f, const FusionRoot *r, int k)
 {
     const Info *info = &f->info[r->node->id];
     int readers = r->target ? 0 : info->reader_count;
-    return k < readers ? info->readers[k] : k < readers + r->result_writer_count ? r->result_writers[k - readers] : r->copy_reader;
+    return k < readers                            ? info->readers[k]
+           : k < readers + r->result_writer_count ? r->result_writers[k - readers]
+                                                  : r->copy_reader;
 }
 
 /* Returns true if the group may be raised to `level`: few groups after it must be raised, too (each counts up to twice). */
 static bool may_raise(const Fusion *f, FusionGroup *start, int level)
 {
-    struct { const FusionGroup *g; int level; } work[MOST_RAISED];
+    struct {
+        const FusionGroup *g;
+        int level;
+    } work[MOST_RAISED];
     int count = 0, seen = 0;
     work[count].g = start;
     work[count++].level = level;
@@ -315,7 +344,8 @@ static bool cuts_into_runs(const Fusion *f, const FusionGroup *g, FitSide side)
 
 static bool may_merge(Fusion *f, FusionGroup *a, FusionGroup *b, LoopFit *fit)
 {
-    if (a == b || !mergeable(a) || !mergeable(b) || a->early != b->early || a->update != b->update || a->shape->elements != b->shape->elements)
+    if (a == b || !mergeable(a) || !mergeable(b) || a->early != b->early || a->update != b->update ||
+        a->shape->elements != b->shape->elements)
         return false;
     if (a->weight + b->weight > MOST_GROUP_WEIGHT || read_total(a) + read_total(b) > 4 * MOST_READS)
         return false;
@@ -527,7 +557,8 @@ static bool join_results(const Fusion *f, FusionGroup *g, const FusionRoot *r)
     for (int i = 0; i < info->reader_count && info->readers[i]->group; i++) {
         const FusionRoot *other = info->readers[i];
         FusionGroup *into = fuse_group(other);
-        if (into == g || other->target || other->node->op != r->node->op || into->early != g->early || into->update != g->update ||
+        if (into == g || other->target || other->node->op != r->node->op || into->early != g->early ||
+            into->update != g->update ||
             memcmp(other->node->in, r->node->in, sizeof *r->node->in * (size_t)r->node->inputs) != 0 ||
             memcmp(other->node->ints, r->node->ints, sizeof *r->node->ints * shared) != 0)
             continue;

@@ -103,7 +103,10 @@ static void add_edge(FusionGroup *before, FusionGroup *after)
     after->waiting++;
 }
 
-typedef struct Heap { FusionGroup **list; int count; } Heap;
+typedef struct Heap {
+    FusionGroup **list;
+    int count;
+} Heap;
 
 /* The contraction of a weight's gradient runs as early as possible: its operands' memory becomes free, and the following
  * contractions and element-wise kernels of samples are consecutive. Small updates follow each other at the end: fuse/pack.c makes

@@ -15,7 +15,8 @@
 
 enum { MOST_NESTS = 16 };
 
-static int64_t most_iterations(void) { return CHIP[PROCESSOR_HOST].one_thread_iterations; } /* limit for all nests of a kernel */
+/* limit for all nests of a kernel */
+static int64_t most_iterations(void) { return CHIP[PROCESSOR_HOST].one_thread_iterations; }
 
 static int64_t iterations(const Kernel *k)
 {
@@ -103,8 +104,9 @@ static bool touches(const Kernel *a, const Kernel *b) /* true if a accesses what
 
 static bool fits_with(const FusionGroup *open, const FusionGroup *g)
 {
-    return open->early == g->early && open->update == g->update && open->kernel->nest_count + g->kernel->nest_count <= MOST_NESTS &&
-           !touches(g->kernel, open->kernel) && !touches(open->kernel, g->kernel);
+    return open->early == g->early && open->update == g->update &&
+           open->kernel->nest_count + g->kernel->nest_count <= MOST_NESTS && !touches(g->kernel, open->kernel) &&
+           !touches(open->kernel, g->kernel);
 }
 
 /* Returns true if there are more small updates than fit into one kernel, and launches may execute several calls of one
@@ -143,10 +145,12 @@ void fuse_pack(Fusion *f)
         FusionGroup *g = f->groups[i];
         if (!g->kernel && g->members[0]->kind != ROOT_REDUCE)
             fuse_build(f, g);
-        bool little = packs && !g->members[0]->elements && (may_pack ? g->kernel && may_pack(g->kernel) && !has_random(g->kernel) : fuse_is_small(g));
+        bool little = packs && !g->members[0]->elements &&
+                      (may_pack ? g->kernel && may_pack(g->kernel) && !has_random(g->kernel) : fuse_is_small(g));
         little = little && !(many && g->update && f->program->target->may_join(g->kernel));
         int64_t count = little && !may_pack ? iterations(g->kernel) : 0;
-        bool fits = little && open && (may_pack ? fits_with(open, g) : fits_after(open, g) && open_iterations + count <= most_iterations());
+        bool fits = little && open &&
+                    (may_pack ? fits_with(open, g) : fits_after(open, g) && open_iterations + count <= most_iterations());
         if (fits) {
             join(open, g);
             open_iterations += count;

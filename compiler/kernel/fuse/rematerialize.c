@@ -16,16 +16,19 @@ enum { MOST_LEAVES = 8, MOST_DEPTH = 4, MOST_EVALUATED = 64 /* expressions in a 
 
 static const double TINY_BYTES = 8192;
 
-typedef struct Leaf { const Node *node; bool stored; } Leaf;
+typedef struct Leaf {
+    const Node *node;
+    bool stored;
+} Leaf;
 
 typedef struct Rematerializer {
     Fusion *f;
-    bool *locked;            /* by node: a decision of this round depends on its current state */
-    int *seen, stamp;        /* by node: the current group reads or computes it (seen[i] == stamp) */
-    int *alive;              /* by node: 1: the backward pass reads it, -1: it does not, 0: not known yet */
+    bool *locked;     /* by node: a decision of this round depends on its current state */
+    int *seen, stamp; /* by node: the current group reads or computes it (seen[i] == stamp) */
+    int *alive;       /* by node: 1: the backward pass reads it, -1: it does not, 0: not known yet */
     Leaf leaf[MOST_LEAVES];
     int leaf_count;
-    double flops;            /* per element, from the leaves */
+    double flops; /* per element, from the leaves */
     int weight;
 } Rematerializer;
 
@@ -63,8 +66,9 @@ static bool is_random_in_order(const Fusion *f, const FusionRoot *r)
 
 static bool may_compute(const Fusion *f, const FusionRoot *r)
 {
-    return !is_random_in_order(f, r) && r->kind == ROOT_LOOPS && !r->target && !r->reduces && !r->grouped && !r->not_merged && !f->computed[r->node->id] &&
-           OP_INFO[r->node->op].op_class != MARK && !f->info[r->node->id].result && !f->info[r->node->id].computed_once;
+    return !is_random_in_order(f, r) && r->kind == ROOT_LOOPS && !r->target && !r->reduces && !r->grouped && !r->not_merged &&
+           !f->computed[r->node->id] && OP_INFO[r->node->op].op_class != MARK && !f->info[r->node->id].result &&
+           !f->info[r->node->id].computed_once;
 }
 
 /* false: there are too many leaves, or one that others cannot read */
@@ -183,7 +187,8 @@ static bool try_rematerialize(Rematerializer *a, FusionRoot *r)
 {
     const Fusion *f = a->f;
     const Node *v = r->node;
-    if (!may_compute(f, r) || a->locked[v->id] || !fuse_read_elsewhere(f, r) || !readers_compute(f, r) || bytes_of(a, v) < TINY_BYTES)
+    if (!may_compute(f, r) || a->locked[v->id] || !fuse_read_elsewhere(f, r) || !readers_compute(f, r) ||
+        bytes_of(a, v) < TINY_BYTES)
         return false;
     a->leaf_count = 0;
     a->flops = 0;

@@ -16,29 +16,32 @@
 #include <string.h>
 
 enum {
-    MOST_WEIGHT = 150,     /* expressions in an inlined value: bounds recursion and the size of kernels */
-    CHEAP_EXPANDED = 4,    /* flops that may be repeated for every element of a larger tensor */
-    CHEAP_FOR_ALL = 3, /* on a GPU, for a value that is the same for all samples, of which there are many: less than a division */
+    MOST_WEIGHT = 150,  /* expressions in an inlined value: bounds recursion and the size of kernels */
+    CHEAP_EXPANDED = 4, /* flops that may be repeated for every element of a larger tensor */
+    /* on a GPU, for a value that is the same for all samples, of which there are many: less than a division */
+    CHEAP_FOR_ALL = 3,
     MANY_ELEMENTS = 8 << 20, /* so many divisions take longer than a launch */
-    CHEAP_REPEATED = 8,    /* flops that may be repeated in every kernel that uses the value */
-    FEW_BYTES = 32,        /* bytes of the innermost axis */
-    MANY_SCALARS = 8,      /* operands of a scalar; one of more is stored once, not recomputed in every kernel that reads it */
-    DOUBLE_FLOPS = 4,      /* flops of an operation in double, if the model's float is narrower */
-    THREAD_FLOPS = 16,     /* that each thread of a GPU may repeat for a scalar */
-    SHORT_RUN = 64,        /* neighbours that share a value: a vector loop over fewer is not worth its start */
-    OFTEN = 16,            /* a shared value that is read so often is stored for each neighbour */
-    ROW_BYTES = 16,        /* alignment of rows that matrix instructions and libraries require */
-    LONG_ROW = 4,          /* only rows of at least so many times the padding unit are padded */
+    CHEAP_REPEATED = 8,      /* flops that may be repeated in every kernel that uses the value */
+    FEW_BYTES = 32,          /* bytes of the innermost axis */
+    MANY_SCALARS = 8,        /* operands of a scalar; one of more is stored once, not recomputed in every kernel that reads it */
+    DOUBLE_FLOPS = 4,        /* flops of an operation in double, if the model's float is narrower */
+    THREAD_FLOPS = 16,       /* that each thread of a GPU may repeat for a scalar */
+    SHORT_RUN = 64,          /* neighbours that share a value: a vector loop over fewer is not worth its start */
+    OFTEN = 16,              /* a shared value that is read so often is stored for each neighbour */
+    ROW_BYTES = 16,          /* alignment of rows that matrix instructions and libraries require */
+    LONG_ROW = 4,            /* only rows of at least so many times the padding unit are padded */
 };
 
 static const double ABOUT_ONE = 1.3; /* values read per element; up to here reading them is preferred to storing the element */
 
 /* Operations that have their own kind of kernel; all others are nests. */
+/* clang-format off */
 static const struct { Op op; KernelKind kind; } KIND_OF[] = {
     {OP_EINSUM, KERNEL_CONTRACTION},    {OP_CONVOLVE, KERNEL_CONTRACTION},         {OP_CONVOLVE_WEIGHT, KERNEL_CONTRACTION},
     {OP_ATTENTION, KERNEL_ATTENTION},   {OP_ATTENTION_GRADIENT, KERNEL_ATTENTION}, {OP_CUMSUM, KERNEL_ROWS},
     {OP_TOP_K, KERNEL_ROWS},            {OP_RESULT, KERNEL_SCAN},
 };
+/* clang-format on */
 
 KernelKind fuse_kind(Op op)
 {
@@ -82,7 +85,10 @@ static bool is_in_node_order(const Variable *v)
     return true;
 }
 
-static bool identity_order(const Node *variable) { return is_in_node_order(&variable->graph->model->variables[variable->ints[0]]); }
+static bool identity_order(const Node *variable)
+{
+    return is_in_node_order(&variable->graph->model->variables[variable->ints[0]]);
+}
 
 /* Returns true for a value that costs almost nothing wherever it is used and is never in memory. */
 static bool never_root(const Node *n)
@@ -110,7 +116,8 @@ static bool narrows(const Node *n)
 
 static bool is_view(const Node *n)
 {
-    return OP_INFO[n->op].op_class == VIEW || n->op == OP_STOP_GRADIENT || n->op == OP_GATHER || (n->op == OP_CAST && !narrows(n));
+    return OP_INFO[n->op].op_class == VIEW || n->op == OP_STOP_GRADIENT || n->op == OP_GATHER ||
+           (n->op == OP_CAST && !narrows(n));
 }
 
 /* Returns true if the value can be in memory, row-major. */
@@ -166,10 +173,7 @@ const Node *fuse_operand(const Fusion *f, const Node *n, int operand)
     return o != first && o->op == OP_VARIABLE && !identity_order(o) ? first : o;
 }
 
-static double size_of(const Node *n)
-{
-    return node_elements(n) * dtype_bytes(n->dtype);
-}
+static double size_of(const Node *n) { return node_elements(n) * dtype_bytes(n->dtype); }
 
 /* A body's result is computed in the caller's tensor; it is copied if there are several such tensors, or if it cannot be. */
 static void find_place(const Fusion *f, const Result *result, Info *info)
@@ -259,7 +263,8 @@ static void estimate(Fusion *f)
             info->flops += times * in->flops;
             info->bytes += times * in->bytes * share;
         }
-        if (f->computed[i] || (users[i] > 1 && info->flops > CHEAP_REPEATED && !is_view(n) && (n->sharded || shape_count(&n->shape) > 1))) {
+        if (f->computed[i] ||
+            (users[i] > 1 && info->flops > CHEAP_REPEATED && !is_view(n) && (n->sharded || shape_count(&n->shape) > 1))) {
             info->flops = 0;
             info->bytes = size_of(n) / own;
             info->store = !f->computed[i];
@@ -340,14 +345,18 @@ static void store_operands(Fusion *f, const Node *n)
         }
     } else if (op_is_transfer(n->op) && !f->info[n->id].gathered) {
         f->info[n->in[0]->id].store = true;
-        f->info[n->in[0]->id].operand = f->info[n->in[0]->id].operand || f->info[n->id].operand || mgpu_transfer_splits(transfer_of(n->op));
+        f->info[n->in[0]->id].operand =
+            f->info[n->in[0]->id].operand || f->info[n->id].operand || mgpu_transfer_splits(transfer_of(n->op));
     } else if (node_keeps_elements(n) && (node_is_split(n) || (f->info[n->id].in_parts && !f->info[n->id].root))) {
         for (int k = 0; k < n->inputs; k++)
             use_in_parts(f, n->in[k]);
     }
 }
 
-static double elements_of_all(const Node *n) { return (double)shape_count(&n->shape) * (n->sharded ? (double)model_samples(n->graph->model) : 1); }
+static double elements_of_all(const Node *n)
+{
+    return (double)shape_count(&n->shape) * (n->sharded ? (double)model_samples(n->graph->model) : 1);
+}
 
 /* Counts how n uses its inputs, and finds inputs whose elements are used several times. */
 static void count_uses(Fusion *f, const Node *n)
@@ -363,9 +372,11 @@ static void count_uses(Fusion *f, const Node *n)
         in->uses += repeated ? 0 : here || info->uses < 1 ? 1 : is_view(n) || info->expanded ? info->uses : 1;
         if (n->op == OP_SCAN)
             continue;
-        bool grows = node_elements(n) > node_elements(x) && (n->op == OP_BROADCAST || n->op == OP_GATHER || n->sharded != x->sharded);
+        bool grows =
+            node_elements(n) > node_elements(x) && (n->op == OP_BROADCAST || n->op == OP_GATHER || n->sharded != x->sharded);
         bool overlaps = OP_INFO[n->op].op_class == WINDOW && repeats(n) * node_elements(n) > node_elements(x);
-        bool loops = node_is_loop_reduction(n) && n->op != OP_SUM && n->op != OP_MAX && n->op != OP_ARGMAX && n->op != OP_GROUP_SUM;
+        bool loops =
+            node_is_loop_reduction(n) && n->op != OP_SUM && n->op != OP_MAX && n->op != OP_ARGMAX && n->op != OP_GROUP_SUM;
         in->expanded = in->expanded || grows || overlaps || loops || (!here && info->expanded);
         double around = !here && info->expanded ? info->around : 0;
         in->around = fmax(in->around, grows ? fmax(around, elements_of_all(n)) : around);
@@ -426,7 +437,8 @@ static void choose(Fusion *f)
         store_of_gathered(f, n);
         bool moved = info->store && never_root(n) && !leaf_in_memory(n); /* a constant that a contraction reads */
         if (!never_root(n) || moved)
-            info->root = always_root(n) || is_required(n) || info->store || info->computed_once || f->separate || (!f->computed[i] && worth_storing(f, n));
+            info->root = always_root(n) || is_required(n) || info->store || info->computed_once || f->separate ||
+                         (!f->computed[i] && worth_storing(f, n));
         store_operands(f, n);
         count_uses(f, n);
     }
@@ -448,7 +460,9 @@ static void choose(Fusion *f)
 
 static bool is_end(const Result *r) { return r->role == ROLE_UPDATE || r->role == ROLE_REPORT; }
 
-typedef struct Times { bool *inputs_only, *early, *reduced, *used_before; } Times;
+typedef struct Times {
+    bool *inputs_only, *early, *reduced, *used_before;
+} Times;
 
 static Times find_times(const Fusion *f)
 {
@@ -657,12 +671,16 @@ void fuse_find_roots(Fusion *f)
         if (copy)
             copy->copy_reader = r;
         if (!info->tensor)
-            info->tensor = summed ? f->info[summed->id].tensor : info->result ? info->result
-                         : add_temporary(f, g->nodes[i], node_label(n));
+            info->tensor = summed         ? f->info[summed->id].tensor
+                           : info->result ? info->result
+                                          : add_temporary(f, g->nodes[i], node_label(n));
         info->tensor->partial = info->tensor->partial || (summed && !variable);
-        r->kind = summed ? ROOT_REDUCE : n->op == OP_SCATTER_ADD ? ROOT_SCATTER
-                : n->op == OP_RESULT ? ROOT_SCAN : fuse_contracts(n) ? ROOT_CONTRACTION
-                : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT : ROOT_LOOPS;
+        r->kind = summed                              ? ROOT_REDUCE
+                  : n->op == OP_SCATTER_ADD           ? ROOT_SCATTER
+                  : n->op == OP_RESULT                ? ROOT_SCAN
+                  : fuse_contracts(n)                 ? ROOT_CONTRACTION
+                  : n->op == OP_CONCAT && is_large(n) ? ROOT_CONCAT
+                                                      : ROOT_LOOPS;
         r->weight = info->weight < MOST_WEIGHT ? info->weight : MOST_WEIGHT;
         r->early = t.early[i];
         r->not_merged = copies_split(n) || n->op == OP_MOMENTS;

@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-    LEAST_SAMPLES = 32       /* of a chunk, since a contraction reads its weights again for each chunk */
+    LEAST_SAMPLES = 32 /* of a chunk, since a contraction reads its weights again for each chunk */
 };
 
 enum { CARRIES, SEQUENCES, STEPS, REVERSE }; /* in ints of the SCAN */
@@ -169,10 +169,13 @@ typedef struct Build {
     Scan *scan;
     const Node *node;
     int carries;
-    bool *wanted;             /* by result of the body */
-    int *number;              /* by carry: the index of its argument in the new body */
-    const Node **outer; Node **inner; int captured; /* captured nodes, and their copies in the body */
-    Tensor **arguments; int argument_count;
+    bool *wanted; /* by result of the body */
+    int *number;  /* by carry: the index of its argument in the new body */
+    const Node **outer;
+    Node **inner;
+    int captured; /* captured nodes, and their copies in the body */
+    Tensor **arguments;
+    int argument_count;
 } Build;
 
 /* Returns, by node of the body, if a wanted result depends on it. */
@@ -208,8 +211,13 @@ static void find_wanted(Build *b, const FusionGroup *g)
 
 static Node *new_argument(Build *b, Graph *to, const Node *like, Tensor *tensor)
 {
-    Node arg = {.op = OP_ARG, .dtype = like->dtype, .sharded = like->sharded, .weak = like->weak, .shape = like->shape,
-                .ints = (int64_t[]){b->argument_count}, .int_count = 1};
+    Node arg = {.op = OP_ARG,
+                .dtype = like->dtype,
+                .sharded = like->sharded,
+                .weak = like->weak,
+                .shape = like->shape,
+                .ints = (int64_t[]){b->argument_count},
+                .int_count = 1};
     APPEND(b->arguments, b->argument_count, tensor);
     return graph_rebuild(to, &arg, NULL);
 }
@@ -269,8 +277,7 @@ static Node *leaf_of(Build *b, Graph *to, const Node *arg)
             if (b->number[i] == input)
                 return new_argument(b, to, arg, (Tensor *)(uintptr_t)b->scan->carries[i].now);
         return NULL; /* no wanted result depends on it */
-    case OPERAND_CAPTURED:
-        return capture(b, to, b->node->in[input], fuse_scan_operand(b->f, b->node, input));
+    case OPERAND_CAPTURED: return capture(b, to, b->node->in[input], fuse_scan_operand(b->f, b->node, input));
     default:
         if (!fuse_scan_operand(b->f, b->node, input) && node_is_constant(b->node->in[input], &value))
             return graph_fill(to, value, arg->shape, arg->dtype);
@@ -349,9 +356,9 @@ static Graph *body_of(Build *b, const FusionGroup *g)
 /* the role of a tensor, by id */
 typedef struct Spot {
     enum { ELSEWHERE, SLICE, CARRY, BUFFER } kind;
-    int number;               /* of the slice or buffer */
-    int first, last;          /* first and last call that accesses it */
-    bool read, written;       /* it is among the scan's own arguments */
+    int number;         /* of the slice or buffer */
+    int first, last;    /* first and last call that accesses it */
+    bool read, written; /* it is among the scan's own arguments */
 } Spot;
 
 static Spot *find_spots(const Build *b)
@@ -439,10 +446,7 @@ static void add_calls(Build *b, Spot *spot)
 
 /* ---- the workspace */
 
-static int64_t bytes_of(const Scan *s, const Tensor *t)
-{
-    return whole_lines(tensor_bytes(t, s->chunk));
-}
+static int64_t bytes_of(const Scan *s, const Tensor *t) { return whole_lines(tensor_bytes(t, s->chunk)); }
 
 /* Places buffers first fit, in the order of their first calls; returns the end of the last. `live` has the buffers whose last
  * call is yet to come, in the order of their offsets. */
@@ -529,8 +533,16 @@ void fuse_build_scan(Fusion *f, FusionGroup *g)
     b.wanted = NEW_ARRAY(bool, n->body->result_count);
     find_wanted(&b, g);
     Graph *body = body_of(&b, g);
-    b.body = (Fusion){.program = f->program, .phase = f->phase, .graph = body, .separate = f->separate, .around = f, .stages = f->stages,
-                      .inputs = f->inputs, .variables = f->variables, .arguments = b.arguments, .results = b.body.results};
+    b.body = (Fusion){.program = f->program,
+                      .phase = f->phase,
+                      .graph = body,
+                      .separate = f->separate,
+                      .around = f,
+                      .stages = f->stages,
+                      .inputs = f->inputs,
+                      .variables = f->variables,
+                      .arguments = b.arguments,
+                      .results = b.body.results};
     f->stages(&b.body);
     b.kernel->kind = KERNEL_SCAN;
     b.kernel->scan = s;

@@ -17,7 +17,8 @@ static void kernel_cost(const Fusion *f, Task *t, Kernel *k)
 /* ---- operations that may make NaN or infinity of finite numbers */
 static void add_nan_source(Task *t, const Node *n)
 {
-    static const char *const WORDS[] = {"log", "log1p", "sqrt", "div", "pow", "exp", "expm1", "mod", "asin", "acos", "atanh", "acosh"};
+    static const char *const WORDS[] = {"log",   "log1p", "sqrt", "div",  "pow",   "exp",
+                                        "expm1", "mod",   "asin", "acos", "atanh", "acosh"};
     const char *word = NULL;
     NanSource s = {.layer = n->path ? n->path : "", .line = model_line(n->at)};
     if (n->op == OP_WHERE && n->text) {
@@ -54,22 +55,19 @@ static bool is_above_0(const Expr *e)
     if (e->kind == X_NUMBER)
         return e->number > 0;
     if (e->kind == X_RUN)
-        return e->constant == RUN_STEP || e->constant == RUN_SAMPLES || e->constant == RUN_TOTAL_STEPS || e->constant == RUN_TOTAL_EPOCHS;
+        return e->constant == RUN_STEP || e->constant == RUN_SAMPLES || e->constant == RUN_TOTAL_STEPS ||
+               e->constant == RUN_TOTAL_EPOCHS;
     if (e->kind != X_OP)
         return false;
     switch (e->op) {
     case OP_CAST:
     case OP_SQRT:
     case OP_EXP:
-    case OP_ABS:
-        return is_above_0(a);
+    case OP_ABS: return is_above_0(a);
     case OP_MAX:
-    case OP_MAXIMUM:
-        return is_above_0(a) || is_above_0(b);
-    case OP_ADD:
-        return (is_above_0(a) && (is_above_0(b) || is_at_least_0(b))) || (is_above_0(b) && is_at_least_0(a));
-    default:
-        return false;
+    case OP_MAXIMUM: return is_above_0(a) || is_above_0(b);
+    case OP_ADD: return (is_above_0(a) && (is_above_0(b) || is_at_least_0(b))) || (is_above_0(b) && is_at_least_0(a));
+    default: return false;
     }
 }
 

@@ -20,8 +20,14 @@ Tensor *fuse_add_tensor(Fusion *f, TensorKind kind, const char *name, int index,
     Tensor *t = NEW(Tensor);
     while (f->around) /* ids are unique in the outermost fusion, since a scan's kernels use tensors of all enclosing graphs */
         f = f->around;
-    *t = (Tensor){.id = f->tensor_count, .kind = kind, .name = copy_text(name, strlen(name)), .index = index, .dtype = dtype, .shape = *shape,
-                  .sharded = sharded, .node = node};
+    *t = (Tensor){.id = f->tensor_count,
+                  .kind = kind,
+                  .name = copy_text(name, strlen(name)),
+                  .index = index,
+                  .dtype = dtype,
+                  .shape = *shape,
+                  .sharded = sharded,
+                  .node = node};
     APPEND(f->tensors, f->tensor_count, t);
     memory_use(outer);
     return t;
@@ -56,7 +62,8 @@ void fuse_add_leaves(Fusion *f)
         Shape shape = v->shape;
         for (int k = 0; k < shape.rank; k++)
             shape.extent[k] = v->shape.extent[v->order[k]];
-        f->variables[i] = fuse_add_tensor(f, TENSOR_VARIABLE, format("w.%s", v->name), i, v->dtype, &shape, v->sharded, variable[i]);
+        f->variables[i] =
+            fuse_add_tensor(f, TENSOR_VARIABLE, format("w.%s", v->name), i, v->dtype, &shape, v->sharded, variable[i]);
         f->variables[i]->order = v->order;
     }
     Phase *phase = f->phase;

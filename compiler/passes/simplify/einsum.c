@@ -19,8 +19,8 @@ typedef struct Einsum {
     EinsumOperand *operand;
     int count;
     char result[MAX_RANK + 1];
-    int64_t extent[128];    /* by letter */
-    bool over;              /* sums over the samples */
+    int64_t extent[128]; /* by letter */
+    bool over;           /* sums over the samples */
     Dtype dtype;
 } Einsum;
 
@@ -54,7 +54,8 @@ static Shape shape_of_letters(const Einsum *p, const char *letters)
 /* false: a diagonal, which stays as it is */
 static bool read_einsum(const Node *n, Einsum *p)
 {
-    *p = (Einsum){.count = n->inputs, .operand = NEW_ARRAY(EinsumOperand, n->inputs), .over = node_sums_samples(n), .dtype = n->dtype};
+    *p = (Einsum){
+        .count = n->inputs, .operand = NEW_ARRAY(EinsumOperand, n->inputs), .over = node_sums_samples(n), .dtype = n->dtype};
     const char *t = n->text;
     for (int i = 0; i < n->inputs; i++, t++) {
         EinsumOperand *o = &p->operand[i];
@@ -170,7 +171,7 @@ static Node *multiply(Simplifier *s, const Einsum *p, const EinsumOperand *a, co
 typedef struct Pairing {
     Einsum *einsum;
     double cost[1 << MANY];
-    int half[1 << MANY];    /* of the best way to split the set */
+    int half[1 << MANY]; /* of the best way to split the set */
     double samples;
 } Pairing;
 
@@ -283,7 +284,8 @@ static Node *contract_in_pairs(Simplifier *s, Einsum *p)
         q->cost[set] = 1e301;
         for (int half = (set - 1) & set; half; half = (half - 1) & set) {
             double cost = q->cost[half] + q->cost[set & ~half] + pair_cost(q, half, set & ~half);
-            if (half & (set & -set) && cost < q->cost[set]) { /* only halves with the first operand, so each split occurs once */
+            /* only halves with the first operand, so each split occurs once */
+            if (half & (set & -set) && cost < q->cost[set]) {
                 q->cost[set] = cost;
                 q->half[set] = half;
             }

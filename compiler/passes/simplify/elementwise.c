@@ -60,8 +60,8 @@ static Node *rule_mul(Simplifier *s, Node *n)
         return a;
     if (is_negation(a) && is_negation(b))
         return SIMPLE(s, OP_MUL, a->in[1], b->in[1]);
-    if (dtype_is_float(n->dtype) && a->op == OP_MUL && node_is_constant(b, &factor) &&
-        node_is_constant(a->in[1], &inner) && moderate(factor) && moderate(inner))
+    if (dtype_is_float(n->dtype) && a->op == OP_MUL && node_is_constant(b, &factor) && node_is_constant(a->in[1], &inner) &&
+        moderate(factor) && moderate(inner))
         return SIMPLE(s, OP_MUL, a->in[0], fill_like(s, a->in[1], factor * inner));
     return NULL;
 }
@@ -272,13 +272,12 @@ static Node *compute_before_view(Simplifier *s, Node *n)
         return NULL;
     Node *in[3];
     for (int k = 0; k < n->inputs; k++)
-        in[k] = n->in[k]->op == OP_CONSTANT
-                    ? graph_fill(s->target, n->in[k]->data[0], broad->in[0]->shape, n->in[k]->dtype)
-                    : n->in[k]->in[0];
+        in[k] = n->in[k]->op == OP_CONSTANT ? graph_fill(s->target, n->in[k]->data[0], broad->in[0]->shape, n->in[k]->dtype)
+                                            : n->in[k]->in[0];
     Node *small = simplify_node(s, graph_node(s->target, n->op, in, n->inputs, n->ints, n->int_count, n->text));
     small = graph_strong(s->target, small, n->dtype);
     return simplify_node(s, broad->op == OP_BROADCAST ? graph_broadcast(s->target, small, n->shape)
-                                                     : graph_reshape(s->target, small, n->shape));
+                                                      : graph_reshape(s->target, small, n->shape));
 }
 
 Node *rule_elementwise(Simplifier *s, Node *n)

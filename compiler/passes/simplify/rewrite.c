@@ -24,8 +24,8 @@ Node *simple_node(Simplifier *s, Op op, Node **in, int inputs, const int64_t *in
 bool is_exact(Dtype t, double v)
 {
     static const double least[DTYPES] = {[I8] = -128, [I16] = -32768, [I32] = -2147483648.0, [I64] = 1 - 0x1p53};
-    static const double most[DTYPES] = {[BOOL] = 1, [U8] = 255, [I8] = 127, [U16] = 65535, [I16] = 32767,
-                                        [U32] = 4294967295.0, [I32] = 2147483647.0, [I64] = 0x1p53 - 1};
+    static const double most[DTYPES] = {[BOOL] = 1,    [U8] = 255,           [I8] = 127,           [U16] = 65535,
+                                        [I16] = 32767, [U32] = 4294967295.0, [I32] = 2147483647.0, [I64] = 0x1p53 - 1};
     return dtype_is_float(t) || (v >= least[t] && v <= most[t]);
 }
 

@@ -30,12 +30,16 @@ static void add_uses(Simplifier *s, const Node *n, int uses)
 
 static Node *rule_reduction(Simplifier *s, Node *n) { return n->op == OP_SUM ? rule_sum(s, n) : fold_by_interpreter(s, n); }
 
-static Node *rule_contraction(Simplifier *s, Node *n) { return n->op == OP_EINSUM ? rule_einsum(s, n) : fold_by_interpreter(s, n); }
+static Node *rule_contraction(Simplifier *s, Node *n)
+{
+    return n->op == OP_EINSUM ? rule_einsum(s, n) : fold_by_interpreter(s, n);
+}
 
 static Node *rule_window(Simplifier *s, Node *n)
 {
-    return n->op == OP_WINDOW_SUM ? rule_window_sum(s, n) : n->op == OP_WINDOW_MAX ? rule_window_max(s, n)
-         : fold_by_interpreter(s, n);
+    return n->op == OP_WINDOW_SUM   ? rule_window_sum(s, n)
+           : n->op == OP_WINDOW_MAX ? rule_window_max(s, n)
+                                    : fold_by_interpreter(s, n);
 }
 
 static Node *rule_marker(Simplifier *s, Node *n)
@@ -50,10 +54,12 @@ static Node *rule_leaf(Simplifier *s, Node *n)
     return n->op == OP_RUN && n->ints[0] == RUN_SAMPLES && s->samples ? graph_weak(s->target, (double)s->samples) : NULL;
 }
 
+/* clang-format off */
 static Rule *const RULES[REGION + 1] = {
     [LEAF] = rule_leaf, [ELEMENTWISE] = rule_elementwise, [VIEW] = rule_view, [REDUCTION] = rule_reduction,
     [CONTRACTION] = rule_contraction, [WINDOW] = rule_window, [INDEXING] = fold_by_interpreter, [MARK] = rule_marker,
 };
+/* clang-format on */
 
 /* Returns how often live nodes and results use each node; 0: dead. */
 static int *count_uses(const Graph *g)
@@ -236,8 +242,11 @@ static Graph *simplify_rounds(Simplifier *s, Graph *g)
 
 Graph *simplify_body(const Simplifier *s, Graph *body)
 {
-    Simplifier own = {
-        .rules = RULES, .one_step = s->one_step, .differentiated = s->differentiated, .all_valid = s->all_valid, .samples = s->samples};
+    Simplifier own = {.rules = RULES,
+                      .one_step = s->one_step,
+                      .differentiated = s->differentiated,
+                      .all_valid = s->all_valid,
+                      .samples = s->samples};
     return simplify_rounds(&own, body);
 }
 

@@ -5,7 +5,7 @@
 #include "compiler/ir/graph.h"
 
 Graph *simplify(Graph *);
-Graph *simplify_with_arguments(Graph *);  /* for a graph with ARGs */
+Graph *simplify_with_arguments(Graph *); /* for a graph with ARGs */
 /* Uses what a full phase knows. */
 Graph *simplify_assuming(Graph *, bool all_valid, int64_t samples);
 #endif

@@ -13,10 +13,10 @@ typedef struct Building {
     Recomputing *r;
     Chain chain;
     int at;
-    bool deep;              /* the chain may have more than one unit */
-    int64_t freed;          /* bytes of the tensor that is dropped */
-    int tried;              /* units that were tried, in the chain or not */
-    double lost;            /* bytes x positions above the limit, of tensors that are kept longer */
+    bool deep;     /* the chain may have more than one unit */
+    int64_t freed; /* bytes of the tensor that is dropped */
+    int tried;     /* units that were tried, in the chain or not */
+    double lost;   /* bytes x positions above the limit, of tensors that are kept longer */
 } Building;
 
 /* ---- units */
@@ -137,7 +137,10 @@ static bool add_unit(Building *b, const Tensor *x)
 }
 
 /* ---- recomputed tensors that are still read later: each is free from its last use before the position up to the position */
-typedef struct Freed { const Tensor *tensor; int first, last; } Freed; /* first > last: nothing is freed */
+typedef struct Freed {
+    const Tensor *tensor;
+    int first, last;
+} Freed; /* first > last: nothing is freed */
 
 static Freed freed_of(const Recomputing *r, const Tensor *written, int at)
 {

@@ -7,10 +7,13 @@
 typedef struct Inserting {
     Recomputing *r;
     Inserted before;
-    Tensor **made; int *of; /* by root: the copy that a chain computes, and the chain's number */
+    Tensor **made;
+    int *of; /* by root: the copy that a chain computes, and the chain's number */
 } Inserting;
 
-typedef struct Sorted { int at, choice; } Sorted;
+typedef struct Sorted {
+    int at, choice;
+} Sorted;
 
 static int compare_sorted(const void *a, const void *b)
 {

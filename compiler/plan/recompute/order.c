@@ -6,8 +6,13 @@
 
 #include <stdlib.h>
 
-typedef struct Position { int call, transfer, task; } Position; /* transfer: 1 if it follows the call */
-typedef struct TaskCall { const Task *task; int number; } TaskCall;
+typedef struct Position {
+    int call, transfer, task;
+} Position; /* transfer: 1 if it follows the call */
+typedef struct TaskCall {
+    const Task *task;
+    int number;
+} TaskCall;
 
 static int compare_positions(const void *a, const void *b)
 {

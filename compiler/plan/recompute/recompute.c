@@ -113,7 +113,10 @@ static int search(Recomputing *r, Memory *phase_memory)
     return dropped;
 }
 
-struct Recomputable { const Phase *given; Recomputing start; }; /* start.phase: in the order of the schedule */
+struct Recomputable {
+    const Phase *given;
+    Recomputing start;
+}; /* start.phase: in the order of the schedule */
 
 static void count_tensors(Recomputing *r, const Phase *p, const Order *order)
 {

@@ -7,11 +7,12 @@
 #include "compiler/plan/plan.h"
 
 typedef struct Recomputed {
-    int tensors;                        /* dropped tensors; one that is dropped twice counts twice */
+    int tensors; /* dropped tensors; one that is dropped twice counts twice */
     /* bytes of temporaries that are alive at once on a device: before, after, and the least that one task needs */
     int64_t peak_before, peak, least;
     double flops_before, flops, us_before, us; /* of the phase, by the cost model */
-    DroppedLayer *layers; int layer_count;     /* in the order of Dropped */
+    DroppedLayer *layers;
+    int layer_count; /* in the order of Dropped */
 } Recomputed;
 
 /* What is known of a phase before any limit is tried: mainly the order of its schedule, which takes longest to find, on a device

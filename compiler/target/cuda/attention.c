@@ -7,8 +7,8 @@
 #include "compiler/target/cuda/tiles.h"
 
 enum {
-    RESULT_ELEMENTS = 128,    /* of a row, in the registers of a block */
-    LEAST_GROUP_ROWS = 16,    /* least queries and keys for warpgroups: with fewer, most of a matrix is padding */
+    RESULT_ELEMENTS = 128, /* of a row, in the registers of a block */
+    LEAST_GROUP_ROWS = 16, /* least queries and keys for warpgroups: with fewer, most of a matrix is padding */
     /* most columns of matrices with rows in registers: mgpu_multiply_warpgroup has no variant for more, and would do nothing */
     MOST_GROUP_COLUMNS = 64
 };
@@ -39,7 +39,9 @@ static int part_of(const mgpu_attention *t, bool matrices)
 static bool has_long_rows(const mgpu_attention *t) { return t->d > 64 || t->e > 64; }
 
 enum { SHAPES = 2 };
-typedef struct TileShape { int rows, columns, warp_rows; } TileShape;
+typedef struct TileShape {
+    int rows, columns, warp_rows;
+} TileShape;
 
 /* Shapes for which a block has registers, from the first one on. On an H100 blocks of 128 queries, of which fewer fit at a time,
  * took 208 us in place of 168 forward and 252 in place of 204 backward (GPT-2's, 32 x 1024 in bf16). */
@@ -56,13 +58,24 @@ static bool has_halves(const mgpu_attention *t) { return t->q.half || t->k.half 
 static mgpu_attention_tiles tiles_of(const Attention *plan, bool in_scan)
 {
     const mgpu_attention *t = attention_table(plan);
-    bool half = t->q.half != MGPU_HALF_NOT && t->k.half == t->q.half && t->v.half == t->q.half && (!t->backward || t->g.half == t->q.half);
-    bool tf32 = attention_is_tf32(plan) && !has_halves(t), matrices = half || tf32, large = t->queries >= LEAST_GROUP_ROWS && t->keys >= LEAST_GROUP_ROWS;
+    bool half = t->q.half != MGPU_HALF_NOT && t->k.half == t->q.half && t->v.half == t->q.half &&
+                (!t->backward || t->g.half == t->q.half);
+    bool tf32 = attention_is_tf32(plan) && !has_halves(t), matrices = half || tf32,
+         large = t->queries >= LEAST_GROUP_ROWS && t->keys >= LEAST_GROUP_ROWS;
     int first;
     const TileShape *shape = shapes_of(t, matrices, tf32, &first);
-    mgpu_attention_tiles s = {.arithmetic = matrices ? MGPU_MMA : MGPU_FMA, .q = type_of(t, &t->q), .k = type_of(t, &t->k), .v = type_of(t, &t->v),
-                              .g = type_of(t, &t->g), .y = type_of(t, &t->y), .dq = type_of(t, &t->dq), .dk = type_of(t, &t->dk),
-                              .dv = type_of(t, &t->dv), .aligned = attention_is_aligned(plan) && !in_scan, .part = part_of(t, matrices), .resident = true,
+    mgpu_attention_tiles s = {.arithmetic = matrices ? MGPU_MMA : MGPU_FMA,
+                              .q = type_of(t, &t->q),
+                              .k = type_of(t, &t->k),
+                              .v = type_of(t, &t->v),
+                              .g = type_of(t, &t->g),
+                              .y = type_of(t, &t->y),
+                              .dq = type_of(t, &t->dq),
+                              .dk = type_of(t, &t->dk),
+                              .dv = type_of(t, &t->dv),
+                              .aligned = attention_is_aligned(plan) && !in_scan,
+                              .part = part_of(t, matrices),
+                              .resident = true,
                               .alone = in_scan};
     s.results = RESULT_ELEMENTS / s.part;
     for (s.stages = 2; s.stages > 0; s.stages--)
@@ -89,8 +102,12 @@ static bool has_samples(const mgpu_attention *t)
 
 static mgpu_launch launch_of(const mgpu_attention *t, const mgpu_attention_tiles *s, const char *name, int64_t blocks)
 {
-    return (mgpu_launch){.function = name, .iterations = has_samples(t) ? 0 : blocks, .iterations_per_sample = has_samples(t) ? blocks : 0,
-                         .per_block = 1, .most = INT32_MAX, .threads = mgpu_attention_threads(s),
+    return (mgpu_launch){.function = name,
+                         .iterations = has_samples(t) ? 0 : blocks,
+                         .iterations_per_sample = has_samples(t) ? blocks : 0,
+                         .per_block = 1,
+                         .most = INT32_MAX,
+                         .threads = mgpu_attention_threads(s),
                          .shared_bytes = (int)mgpu_attention_shared_bytes(t, s)};
 }
 
@@ -104,7 +121,8 @@ void cuda_launches_attention(const Attention *plan, const char *name, mgpu_launc
     launch[1] = (mgpu_launch){.function = NULL};
     int64_t of_k = t->dk.argument >= 0 ? d : 0, of_v = t->dv.argument >= 0 ? e : 0;
     if (t->backward && of_k + of_v > 0)
-        launch[1] = launch_of(t, &s, format("%s_finish", name), mgpu_attention_blocks(&s, t->keys, of_k > of_v ? of_k : of_v) * t->groups);
+        launch[1] = launch_of(t, &s, format("%s_finish", name),
+                              mgpu_attention_blocks(&s, t->keys, of_k > of_v ? of_k : of_v) * t->groups);
 }
 
 int64_t cuda_attention_workspace(const Attention *plan, int64_t *per_sample)
@@ -133,8 +151,8 @@ static void print_operand(const mgpu_attention_operand *o, Text *text)
     if (o->argument < 0)
         text_add(text, "    {-1, 0, 0, 0, 0, 0}");
     else
-        text_add(text, "    {%d, %lld, %lld, %lld, %lld, %s}", o->argument, (long long)o->first, (long long)o->sample, (long long)o->row,
-                 (long long)o->head, half_text(o->half));
+        text_add(text, "    {%d, %lld, %lld, %lld, %lld, %s}", o->argument, (long long)o->first, (long long)o->sample,
+                 (long long)o->row, (long long)o->head, half_text(o->half));
 }
 
 enum { IN_TABLE = 9 };
@@ -150,12 +168,14 @@ static void print_table(const mgpu_attention *t, const char *name, Text *text)
 {
     const mgpu_attention_operand *operand[IN_TABLE];
     operands_of(t, operand);
-    text_add(text, "static __device__ constexpr mgpu_attention %s_attention = {\n"
+    text_add(text,
+             "static __device__ constexpr mgpu_attention %s_attention = {\n"
              "    /* type, backward, causal; queries, keys, heads, groups; elements of keys, of values; window, scale */\n"
              "    %s, %s, %s, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %.17g, 0,\n"
-             "    /* q, k, v, g, y, sums, dq, dk, dv: argument, first element, strides of samples, rows and heads, half */\n", name,
-             type_name(t->type), t->backward ? "true" : "false", t->causal ? "true" : "false", (long long)t->queries, (long long)t->keys,
-             (long long)t->heads, (long long)t->groups, (long long)t->d, (long long)t->e, (long long)t->window, t->scale);
+             "    /* q, k, v, g, y, sums, dq, dk, dv: argument, first element, strides of samples, rows and heads, half */\n",
+             name, type_name(t->type), t->backward ? "true" : "false", t->causal ? "true" : "false", (long long)t->queries,
+             (long long)t->keys, (long long)t->heads, (long long)t->groups, (long long)t->d, (long long)t->e,
+             (long long)t->window, t->scale);
     for (int i = 0; i < IN_TABLE; i++) {
         print_operand(operand[i], text);
         text_add(text, i + 1 < IN_TABLE ? ",\n" : "};\n");
@@ -167,12 +187,16 @@ static const char *suffix(bool finish) { return finish ? "_finish" : ""; }
 static void print_tiles(const mgpu_attention_tiles *s, const char *name, bool finish, Text *text)
 {
     const uint8_t types[] = {s->q, s->k, s->v, s->g, s->y, s->dq, s->dk, s->dv};
-    text_add(text, "static __device__ constexpr mgpu_attention_tiles %s%s_tiles = { /* types; aligned, rows, columns, rows of a warp, part, stages, resident, results, alone, by warpgroups */\n"
-             "    %s", name, suffix(finish), s->arithmetic == MGPU_MMA ? "MGPU_MMA" : "MGPU_FMA");
+    text_add(
+        text,
+        "static __device__ constexpr mgpu_attention_tiles %s%s_tiles = { /* types; aligned, rows, columns, rows of a warp, part, stages, resident, results, alone, by warpgroups */\n"
+        "    %s",
+        name, suffix(finish), s->arithmetic == MGPU_MMA ? "MGPU_MMA" : "MGPU_FMA");
     for (int i = 0; i < COUNT(types); i++)
         text_add(text, ", %s", type_name(types[i]));
-    text_add(text, ", %s, %d, %d, %d, %d, %d, %s, %d, %s, %s};\n", s->aligned ? "true" : "false", s->rows, s->columns, s->warp_rows, s->part, s->stages,
-             s->resident ? "true" : "false", s->results, s->alone ? "true" : "false", s->warpgroups ? "MGPU_BY_WARPGROUPS" : "false");
+    text_add(text, ", %s, %d, %d, %d, %d, %d, %s, %d, %s, %s};\n", s->aligned ? "true" : "false", s->rows, s->columns,
+             s->warp_rows, s->part, s->stages, s->resident ? "true" : "false", s->results, s->alone ? "true" : "false",
+             s->warpgroups ? "MGPU_BY_WARPGROUPS" : "false");
 }
 
 /* Returns the parameter that is argument `number`. */
@@ -216,7 +240,11 @@ static void print_call(const mgpu_attention *t, const char *name, bool finish, b
     const mgpu_attention_operand *const keys[] = {&t->q, &t->k, &t->v, &t->g, &t->dk, &t->dv};
     const mgpu_attention_operand *const *operand = !t->backward ? forward : finish ? keys : queries;
     int count = !t->backward ? COUNT(forward) : finish ? COUNT(keys) : COUNT(queries);
-    text_add(text, "mgpu_attend_%s<%s_attention, %s%s_tiles>(", !t->backward ? "forward" : finish ? "keys" : "queries", name, name, suffix(finish));
+    text_add(text, "mgpu_attend_%s<%s_attention, %s%s_tiles>(",
+             !t->backward ? "forward"
+             : finish     ? "keys"
+                          : "queries",
+             name, name, suffix(finish));
     for (int i = 0; i < count; i++)
         text_add(text, "%s, ", operand_text(t, operand[i], in_scan));
     text_add(text, "%s%s);\n", t->backward ? "work, " : "", in_scan ? "end - begin" : "n");
@@ -236,7 +264,8 @@ static void print_function(const Attention *plan, const char *name, bool finish,
     const mgpu_attention *t = attention_table(plan);
     const mgpu_attention_tiles own = tiles_of(plan, false), *s = &own;
     print_tiles(s, name, finish, text);
-    text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d, %s) %s%s(\n    ", mgpu_attention_threads(s), blocks_text(t, s, finish), name, suffix(finish));
+    text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d, %s) %s%s(\n    ", mgpu_attention_threads(s),
+             blocks_text(t, s, finish), name, suffix(finish));
     print_parameters(t, "__restrict__ ", text);
     text_add(text, "const mgpu_step *step, int64_t n)\n{\n    ");
     print_call(t, name, finish, false, text);
@@ -247,7 +276,9 @@ static bool has_finish(const mgpu_attention *t) { return t->backward && (t->dk.a
 
 static void print_head(const Attention *plan, const mgpu_attention_tiles *s, const char *name, Text *text)
 {
-    attention_print_comment(plan, format("; blocks of %d by %s", s->rows, s->arithmetic == MGPU_MMA ? "matrix instructions" : "multiplications"), text);
+    attention_print_comment(
+        plan, format("; blocks of %d by %s", s->rows, s->arithmetic == MGPU_MMA ? "matrix instructions" : "multiplications"),
+        text);
     print_table(attention_table(plan), name, text);
 }
 

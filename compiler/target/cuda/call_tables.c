@@ -19,7 +19,8 @@ void cuda_count_calls_per_launch(Program *p)
         for (int t = 0; t < p->phases[i]->task_count; t++) {
             const Task *task = p->phases[i]->tasks[t];
             const Kernel *k = task->kernel ? kernel_function(task->kernel) : NULL;
-            if (!k || !task->update || !cuda_may_join(k) || ++calls[k->number] <= k->calls_per_launch || calls[k->number] > most_calls(k))
+            if (!k || !task->update || !cuda_may_join(k) || ++calls[k->number] <= k->calls_per_launch ||
+                calls[k->number] > most_calls(k))
                 continue;
             p->kernels[k->number]->calls_per_launch = calls[k->number] > 1 ? calls[k->number] : 0;
         }

@@ -29,15 +29,13 @@ static CudaMatmul *matmul_for(const Contraction *plan, int64_t samples, bool blo
     CudaOptions options = {.samples = samples, .block = block, .tf32 = plan->node->graph->model->tf32, .place = plan->tiles};
     for (int i = 0; i < 3; i++) {
         options.type[i] = type_of(tensor[i]);
-        options.aligned[i] = tensor_is_aligned(tensor[i]) && (!block || shape_count(&tensor[i]->shape) * dtype_bytes(tensor[i]->dtype) % 16 == 0);
+        options.aligned[i] =
+            tensor_is_aligned(tensor[i]) && (!block || shape_count(&tensor[i]->shape) * dtype_bytes(tensor[i]->dtype) % 16 == 0);
     }
     return cuda_matmul(&plan->table, &options);
 }
 
-static CudaMatmul *matmul_of(const Contraction *plan, bool block)
-{
-    return matmul_for(plan, contraction_samples(plan), block);
-}
+static CudaMatmul *matmul_of(const Contraction *plan, bool block) { return matmul_for(plan, contraction_samples(plan), block); }
 
 static const char *tiles_text(const mgpu_tiles *s)
 {
@@ -67,9 +65,12 @@ static void print_function(const Contraction *plan, const CudaMatmul *p, const c
 {
     int threads = mgpu_tiles_threads(&p->tiles), parameters = cuda_number_count(p);
     bool works = p->tiles.split_tiles > 0;
-    const char *a = plan->swapped ? "b" : "a", *b = plan->swapped ? "a" : "b", *written = copies(p) && !finish ? "__restrict__" : "MGPU_RESTRICT";
-    text_add(text, "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s(const %s *MGPU_RESTRICT a, const %s *MGPU_RESTRICT b, "
-             "%s *%s c, ", threads, cuda_matmul_blocks(p), name, finish ? "_finish" : "", type_text(plan->tensor[A]),
+    const char *a = plan->swapped ? "b" : "a", *b = plan->swapped ? "a" : "b",
+               *written = copies(p) && !finish ? "__restrict__" : "MGPU_RESTRICT";
+    text_add(text,
+             "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s%s(const %s *MGPU_RESTRICT a, const %s *MGPU_RESTRICT b, "
+             "%s *%s c, ",
+             threads, cuda_matmul_blocks(p), name, finish ? "_finish" : "", type_text(plan->tensor[A]),
              type_text(plan->tensor[B]), type_text(plan->tensor[C]), written);
     text_add(text, "%sconst mgpu_step *step, int64_t n", works ? format("char *%s work, ", written) : "");
     if (parameters > 0)
@@ -163,7 +164,8 @@ int64_t cuda_contraction_workspace(const Contraction *plan, int64_t samples)
 int64_t cuda_contraction_or_library_workspace(const Contraction *plan, int64_t samples, const char *archs)
 {
     mgpu_library_matmul matmul;
-    int64_t own = cuda_contraction_workspace(plan, samples), library = cuda_library_call(plan, &matmul) ? cuda_library_workspace(archs) : 0;
+    int64_t own = cuda_contraction_workspace(plan, samples),
+            library = cuda_library_call(plan, &matmul) ? cuda_library_workspace(archs) : 0;
     return own > library ? own : library;
 }
 
@@ -186,8 +188,9 @@ Contraction *cuda_contraction_in_tiles(const Contraction *plan, int place, const
     Contraction *other = NEW(Contraction);
     *other = *plan;
     other->tiles = place;
-    bool parts = cuda_contraction_is_split(plan), fits = !parts || cuda_contraction_workspace(other, contraction_samples(plan)) <=
-                                                                       cuda_contraction_or_library_workspace(plan, contraction_samples(plan), archs);
+    bool parts = cuda_contraction_is_split(plan),
+         fits = !parts || cuda_contraction_workspace(other, contraction_samples(plan)) <=
+                              cuda_contraction_or_library_workspace(plan, contraction_samples(plan), archs);
     return cuda_contraction_is_split(other) == parts && fits ? other : NULL;
 }
 
@@ -208,8 +211,8 @@ void cuda_print_block_contraction(const Contraction *plan, const char *name, Tex
     const CudaMatmul *p = matmul_of(plan, true);
     contraction_print_comment(plan, tiles_text(&p->tiles), text);
     cuda_print_matmul(p, false, name, text);
-    text_add(text, "static __device__ void %s(const %s *a, const %s *b, %s *c, char *shared, int64_t begin, int64_t end)\n{\n", name,
-             type_text(plan->tensor[A]), type_text(plan->tensor[B]), type_text(plan->tensor[C]));
+    text_add(text, "static __device__ void %s(const %s *a, const %s *b, %s *c, char *shared, int64_t begin, int64_t end)\n{\n",
+             name, type_text(plan->tensor[A]), type_text(plan->tensor[B]), type_text(plan->tensor[C]));
     cuda_print_block_calls(p, name, plan->swapped ? "b" : "a", plan->swapped ? "a" : "b", text);
     text_add(text, "}\n");
 }

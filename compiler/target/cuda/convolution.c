@@ -118,7 +118,8 @@ bool cuda_library_convolution(const Contraction *plan, mgpu_library_convolution 
     mgpu_library_matmul matmul;
     bool backward;
     *to = (mgpu_library_convolution){0};
-    if (!v || plan->by_one_worker || !find_direction(v, &backward) || !find_type(plan, &to->type) || cuda_library_call(plan, &matmul))
+    if (!v || plan->by_one_worker || !find_direction(v, &backward) || !find_type(plan, &to->type) ||
+        cuda_library_call(plan, &matmul))
         return false;
     to->result = v->weight ? MGPU_CONVOLUTION_W : backward ? MGPU_CONVOLUTION_X : MGPU_CONVOLUTION_Y;
     to->tf32 = to->type == MGPU_F32 && plan->node->graph->model->tf32;
@@ -128,8 +129,9 @@ bool cuda_library_convolution(const Contraction *plan, mgpu_library_convolution 
     to->x = backward ? 2 : 0;
     to->w = v->weight ? 2 : 1;
     to->y = v->weight ? 1 : backward ? 0 : 2;
-    return v->groups > 0 && to->in > 0 && to->out > 0 && set_places(v, backward, to) && find_filter(v, backward, !backward, &to->filter) &&
-           is_packed(v->dims, v->x, v->groups * v->in, v->x_stride) && is_packed(v->dims, v->y, v->groups * v->out, v->y_stride);
+    return v->groups > 0 && to->in > 0 && to->out > 0 && set_places(v, backward, to) &&
+           find_filter(v, backward, !backward, &to->filter) && is_packed(v->dims, v->x, v->groups * v->in, v->x_stride) &&
+           is_packed(v->dims, v->y, v->groups * v->out, v->y_stride);
 }
 
 static void print_list(const int64_t *list, Text *t)
@@ -139,8 +141,9 @@ static void print_list(const int64_t *list, Text *t)
 
 void cuda_print_library_convolution(const mgpu_library_convolution *v, Text *t)
 {
-    text_add(t, "&(const mgpu_library_convolution){%d, %d, %d, %s, %d, %d, %d, %d, %lld, %lld, %lld", v->result, v->filter, v->type,
-             v->tf32 ? "true" : "false", v->x, v->w, v->y, v->dims, (long long)v->groups, (long long)v->in, (long long)v->out);
+    text_add(t, "&(const mgpu_library_convolution){%d, %d, %d, %s, %d, %d, %d, %d, %lld, %lld, %lld", v->result, v->filter,
+             v->type, v->tf32 ? "true" : "false", v->x, v->w, v->y, v->dims, (long long)v->groups, (long long)v->in,
+             (long long)v->out);
     const int64_t *const lists[] = {v->inputs, v->taps, v->outputs, v->stride, v->dilation, v->low, v->high};
     for (int i = 0; i < COUNT(lists); i++)
         print_list(lists[i], t);

@@ -20,16 +20,16 @@ enum { CUDA_THREADS = 256 /* threads of a block, for all kernels that are made o
 extern const Target cuda_target; /* cuda/target.c */
 
 /* ---- cuda/map_threads.c */
-bool cuda_index_is_64_bit(const Nest *, const Expr *);  /* true if the index does not fit into an int */
+bool cuda_index_is_64_bit(const Nest *, const Expr *); /* true if the index does not fit into an int */
 /* Return the index at which the vector begins that a load or random number is a lane of, or that is stored; NULL: none. */
 const Expr *cuda_vector(const Nest *, const Expr *);
 const Expr *cuda_stored_vector(const Nest *, const Store *);
 /* Implements map_threads of kernel/target.h. in_scan: a scan calls the kernel, in one block. */
 void cuda_map_threads(Kernel *, const Model *, bool in_scan);
-bool cuda_finishes(const Kernel *);                   /* true if it has a finishing function */
-bool cuda_waits(const Kernel *); /* true if its threads wait for the previous kernel, so that it may begin early */
-bool cuda_is_small(const Kernel *);                  /* true if it has few blocks, whatever the samples */
-void cuda_map_blocks(Kernel *);                     /* gives each nest its own blocks, when all nests are there */
+bool cuda_finishes(const Kernel *); /* true if it has a finishing function */
+bool cuda_waits(const Kernel *);    /* true if its threads wait for the previous kernel, so that it may begin early */
+bool cuda_is_small(const Kernel *); /* true if it has few blocks, whatever the samples */
+void cuda_map_blocks(Kernel *);     /* gives each nest its own blocks, when all nests are there */
 /* True if a launch may contain several such calls: by element, without samples, too large to be packed as a nest. */
 bool cuda_may_join(const Kernel *);
 enum { CUDA_FINISHED = 8 }; /* neighbouring results whose partial results a block adds up */
@@ -38,15 +38,15 @@ void cuda_launches(const Kernel *, mgpu_launch launch[2]);
 void cuda_launches_nests(const Kernel *, mgpu_launch launch[2]);
 
 /* ---- cuda/call_tables.c: one launch of several calls */
-void cuda_count_calls_per_launch(Program *);                  /* sets kernel->together */
+void cuda_count_calls_per_launch(Program *); /* sets kernel->together */
 int cuda_calls_per_launch(const Kernel *);
-void cuda_print_call_table(const Kernel *, Text *);     /* prints the function of such a kernel */
+void cuda_print_call_table(const Kernel *, Text *); /* prints the function of such a kernel */
 
 /* ---- cuda/nest.c */
 void cuda_nest(Lowering *, const Nest *);
 
 /* ---- cuda/scan.c */
-void cuda_lower_scan(Kernel *);                       /* lowers the scan and the kernels that it calls */
+void cuda_lower_scan(Kernel *); /* lowers the scan and the kernels that it calls */
 void cuda_scan_print(const Kernel *, Text *);
 mgpu_launch cuda_scan_launch(const Kernel *);
 void cuda_print_block_scan(const Kernel *, Text *);
@@ -65,7 +65,7 @@ typedef struct CudaKind {
     int (*shared_bytes)(const Kernel *);
     const char *end, *given;
     bool needs_barrier;
-    unsigned header;        /* HEADER_...; 0: none of its own */
+    unsigned header; /* HEADER_...; 0: none of its own */
 } CudaKind;
 extern const CudaKind CUDA_KIND[KERNEL_KINDS];
 
@@ -75,14 +75,14 @@ void cuda_print_with_parameters(const Kernel *, bool finish, Text *); /* prints 
 void cuda_divisor(uint32_t by, uint32_t words[3]);
 
 /* ---- cuda/kernels.c */
-void emit_cuda_includes(const UnitNeeds *, Text *);   /* prints the device headers */
+void emit_cuda_includes(const UnitNeeds *, Text *); /* prints the device headers */
 const Code *cuda_lower(const Kernel *, bool finish);
-const Code *cuda_lower_block(const Kernel *);         /* a function of a block, with `begin` and `end` in place of n */
+const Code *cuda_lower_block(const Kernel *); /* a function of a block, with `begin` and `end` in place of n */
 /* Prints the kernel's functions, whose names begin with its own, as in the file of all kernels. */
 void cuda_print(const Kernel *, Text *);
 void cuda_print_nests(const Kernel *, Text *);
 void emit_cuda(const Program *, Text *);
-void cuda_print_parameters(const Kernel *, Text *);        /* prints an initializer of what its launches pass */
+void cuda_print_parameters(const Kernel *, Text *); /* prints an initializer of what its launches pass */
 
 /* ---- cuda/channels.c */
 double cuda_convolution_cost(const ConvolutionSizes *);

@@ -20,8 +20,8 @@ static bool is_vector(const Tensor *t, const mgpu_library_matmul *p)
 static bool is_whole(const mgpu_library_matmul *p)
 {
     const mgpu_library_matrix *d = &p->d;
-    return p->extent[ROWS] % PITCH == 0 && d->first == 0 && (d->pitch == 0 || d->pitch == p->extent[ROWS]) && p->sampled != ROWS &&
-           p->sampled != BATCH && p->extent[BATCH] == 1;
+    return p->extent[ROWS] % PITCH == 0 && d->first == 0 && (d->pitch == 0 || d->pitch == p->extent[ROWS]) &&
+           p->sampled != ROWS && p->sampled != BATCH && p->extent[BATCH] == 1;
 }
 
 /* Returns true for sums of an operand over the matmul's K, if the operand has only K and the other summed axis. */
@@ -31,9 +31,9 @@ static bool may_sum(const Task *contraction, const Task *task, const mgpu_librar
     bool of_a = t == contraction->reads[p->a.argument];
     const mgpu_library_matrix *m = of_a ? &p->a : &p->b;
     int64_t along = p->extent[of_a ? ROWS : COLUMNS];
-    return m->transposed != of_a && m->first == 0 && (m->pitch == 0 || m->pitch == along) && p->sampled == DEPTH && p->extent[BATCH] == 1 &&
-           along * p->extent[DEPTH] == shape_count(&t->shape) && task->writes[0]->dtype == sums_type(p) &&
-           shape_count(&task->writes[0]->shape) == along;
+    return m->transposed != of_a && m->first == 0 && (m->pitch == 0 || m->pitch == along) && p->sampled == DEPTH &&
+           p->extent[BATCH] == 1 && along * p->extent[DEPTH] == shape_count(&t->shape) &&
+           task->writes[0]->dtype == sums_type(p) && shape_count(&task->writes[0]->shape) == along;
 }
 
 bool cuda_may_epilogue(const Task *contraction, const Task *task, const Epilogue *e, bool result)
@@ -57,8 +57,8 @@ void cuda_print_epilogue(const Kernel *k, Text *t)
                                [EPILOGUE_SUMS] = MGPU_EPILOGUE_BGRAD};
     const Epilogue *e = k->epilogue;
     if (e)
-        text_add(t, "{%d, %d, %d, %s, %d, %d, %d, %d, %d}", KIND[e->kind], k->read_count, k->write_count, k->partial_bytes > 0 ? "true" : "false",
-                 e->x, e->bias, e->before, e->y, e->sums);
+        text_add(t, "{%d, %d, %d, %s, %d, %d, %d, %d, %d}", KIND[e->kind], k->read_count, k->write_count,
+                 k->partial_bytes > 0 ? "true" : "false", e->x, e->bias, e->before, e->y, e->sums);
     else
         text_add(t, "{0}");
 }

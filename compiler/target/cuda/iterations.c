@@ -85,7 +85,8 @@ static const Term *axis_value(const Loops *l, const int *axes, int count, int i,
 static bool is_wanted(const Loops *l, int axis)
 {
     const Exprs *x = l->nest->exprs;
-    bool result = l->nest->partial ? !x->axis[axis].reduction : l->nest->row_sum_count && l->p->finish; /* its place among the results */
+    /* its place among the results */
+    bool result = l->nest->partial ? !x->axis[axis].reduction : l->nest->row_sum_count && l->p->finish;
     if (x->axis[axis].kind == AXIS_GROUPS || result)
         return true;
     for (int i = 0; i < x->count; i++)
@@ -319,8 +320,8 @@ static void open_sums(const Loops *l, int pass, const Term **sum)
         const Reduction *r = &l->nest->reductions[i];
         if (r->value->pass == pass && cuda_online_sum(l, i) >= 0) {
             sum[i] = fresh_name(l->p, "row");
-            code_array(to, C_TYPE[r->value->dtype], sum[i], term_whole(l->rest ? l->nest->mapping.tail_lanes : l->nest->mapping.vector),
-                       NULL);
+            code_array(to, C_TYPE[r->value->dtype], sum[i],
+                       term_whole(l->rest ? l->nest->mapping.tail_lanes : l->nest->mapping.vector), NULL);
         }
         if (r->value->pass != pass || !r->in_double || r->over_rows)
             continue;
@@ -341,9 +342,9 @@ static void accumulate_lane(const Loops *l, int reduction, const Term *lanes)
         accumulate(p, r, term_element(p->result[reduction], l->register_step), lane);
     else
         accumulate(p, r,
-                   lanes                ? lanes
+                   lanes                   ? lanes
                    : l->f32_sum[reduction] ? l->f32_sum[reduction]
-                                        : p->result[reduction],
+                                           : p->result[reduction],
                    l->lane_parallel ? lane : NULL);
 }
 

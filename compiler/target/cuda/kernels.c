@@ -6,7 +6,6 @@
 #include "compiler/target/cuda/cuda.h"
 #include "compiler/target/cuda/tiles.h"
 
-
 /* ---- parameters */
 
 static void add_parameter(Code *code, const char *type, const Term *name, const char *remark)
@@ -67,7 +66,7 @@ static const Code *lower_function(const Kernel *k, bool finish, bool block)
     p.needed = NEW_ARRAY(const bool *, k->nest_count);
     for (int i = 0; i < k->nest_count; i++)
         p.needed[i] = is_in_function(k, i, finish, parts) ? needed_expressions(&k->nests[i], finish)
-                                                      : NEW_ARRAY(bool, k->nests[i].exprs->count);
+                                                          : NEW_ARRAY(bool, k->nests[i].exprs->count);
     add_parameters(&p);
     declare_tables(&p);
     for (int i = 0; i < k->nest_count; i++) {

@@ -9,7 +9,10 @@ static void print_contraction(const Kernel *k, Text *t)
 {
     cuda_print_contraction(k->contraction, k->name, k->canonical ? k->canonical->name : NULL, t);
 }
-static void launches_contraction(const Kernel *k, mgpu_launch launch[2]) { cuda_launches_contraction(k->contraction, k->name, launch); }
+static void launches_contraction(const Kernel *k, mgpu_launch launch[2])
+{
+    cuda_launches_contraction(k->contraction, k->name, launch);
+}
 static void block_contraction(const Kernel *k, Text *t) { cuda_print_block_contraction(k->contraction, k->name, t); }
 static int contraction_shared_bytes(const Kernel *k) { return cuda_block_shared_bytes(k->contraction); }
 

@@ -26,8 +26,9 @@ static bool fold(const mgpu_contraction *t, int list, mgpu_axis *to, bool *sampl
     int count = mgpu_list_count(t, list);
     *to = (mgpu_axis){.extent = 1};
     *sampled = count > 0 && axis[0].extent == MGPU_SAMPLES;
-    if (count > 1 + *sampled || (count == 2 && (axis[0].a != axis[1].a * axis[1].extent || axis[0].b != axis[1].b * axis[1].extent ||
-                                                axis[0].c != axis[1].c * axis[1].extent)))
+    if (count > 1 + *sampled ||
+        (count == 2 && (axis[0].a != axis[1].a * axis[1].extent || axis[0].b != axis[1].b * axis[1].extent ||
+                        axis[0].c != axis[1].c * axis[1].extent)))
         return false;
     if (count > 0)
         *to = axis[count - 1];
@@ -68,22 +69,25 @@ bool cuda_library_matmul(const CudaMatmul *p, bool swapped, mgpu_library_matmul 
     for (int i = 0; i < 4; i++)
         if (!fold(t, i, &list[i], &sampled[i]))
             return false;
-    int r = list[MGPU_LIST_N].c == 1 || (list[MGPU_LIST_N].extent == 1 && !sampled[MGPU_LIST_N] && list[MGPU_LIST_M].c != 1) ? MGPU_LIST_N : MGPU_LIST_M;
+    int r = list[MGPU_LIST_N].c == 1 || (list[MGPU_LIST_N].extent == 1 && !sampled[MGPU_LIST_N] && list[MGPU_LIST_M].c != 1)
+                ? MGPU_LIST_N
+                : MGPU_LIST_M;
     int c = r == MGPU_LIST_N ? MGPU_LIST_M : MGPU_LIST_N;
     const mgpu_axis *rows = &list[r], *columns = &list[c], *depth = &list[MGPU_LIST_K], *batch = &list[MGPU_LIST_BATCH];
     bool by_b = r == MGPU_LIST_N; /* the library's first operand is B */
-    *to = (mgpu_library_matmul){.extent = {rows->extent, columns->extent, depth->extent, batch->extent}, .sampled = -1,
-                                 .sums = t->type};
+    *to = (mgpu_library_matmul){
+        .extent = {rows->extent, columns->extent, depth->extent, batch->extent}, .sampled = -1, .sums = t->type};
     for (int i = 0; i < 4; i++)
         if (sampled[i])
             to->sampled = i == r ? ROWS : i == c ? COLUMNS : i == MGPU_LIST_K ? DEPTH : BATCH;
-    to->a = (mgpu_library_matrix){.argument = by_b != swapped, .type = s->type_a, .first = by_b ? t->b : t->a,
-                                  .batch_stride = by_b ? batch->b : batch->a};
-    to->b = (mgpu_library_matrix){.argument = by_b == swapped, .type = s->type_a, .first = by_b ? t->a : t->b,
-                                  .batch_stride = by_b ? batch->a : batch->b};
+    to->a = (mgpu_library_matrix){
+        .argument = by_b != swapped, .type = s->type_a, .first = by_b ? t->b : t->a, .batch_stride = by_b ? batch->b : batch->a};
+    to->b = (mgpu_library_matrix){
+        .argument = by_b == swapped, .type = s->type_a, .first = by_b ? t->a : t->b, .batch_stride = by_b ? batch->a : batch->b};
     to->d = (mgpu_library_matrix){.argument = 2, .type = s->type_c, .first = s->c, .batch_stride = batch->c};
     return place(&to->a, rows, sampled[r], by_b ? rows->b : rows->a, depth, sampled[MGPU_LIST_K], by_b ? depth->b : depth->a) &&
-           place(&to->b, depth, sampled[MGPU_LIST_K], by_b ? depth->a : depth->b, columns, sampled[c], by_b ? columns->a : columns->b) &&
+           place(&to->b, depth, sampled[MGPU_LIST_K], by_b ? depth->a : depth->b, columns, sampled[c],
+                 by_b ? columns->a : columns->b) &&
            place(&to->d, rows, sampled[r], rows->c, columns, sampled[c], columns->c) && !to->d.transposed;
 }
 
@@ -99,6 +103,6 @@ void cuda_print_library_matmul(const mgpu_library_matmul *p, Text *t)
     print_matrix(&p->a, t);
     print_matrix(&p->b, t);
     print_matrix(&p->d, t);
-    text_add(t, "{%lld, %lld, %lld, %lld}, %d, %d, %s}", (long long)p->extent[ROWS], (long long)p->extent[COLUMNS], (long long)p->extent[DEPTH],
-             (long long)p->extent[BATCH], p->sampled, p->sums, p->tf32 ? "true" : "false");
+    text_add(t, "{%lld, %lld, %lld, %lld}, %d, %d, %s}", (long long)p->extent[ROWS], (long long)p->extent[COLUMNS],
+             (long long)p->extent[DEPTH], (long long)p->extent[BATCH], p->sampled, p->sums, p->tf32 ? "true" : "false");
 }

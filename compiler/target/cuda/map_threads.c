@@ -15,25 +15,25 @@
 #include <stdlib.h>
 
 enum {
-    VECTOR_ITERATIONS = 4096,     /* least iterations of a nest that gets vectors */
-    LONG_WITH_TAIL = 256,        /* least row that may end with a partial vector */
-    ONE_THREAD_ROW = 8,                /* most reduction iterations for one thread: of a row, */
-    ONE_THREAD_COLUMN = 16,        /* of a column */
+    VECTOR_ITERATIONS = 4096, /* least iterations of a nest that gets vectors */
+    LONG_WITH_TAIL = 256,     /* least row that may end with a partial vector */
+    ONE_THREAD_ROW = 8,       /* most reduction iterations for one thread: of a row, */
+    ONE_THREAD_COLUMN = 16,   /* of a column */
     MANY_THREADS = 16384,     /* so many threads keep a GPU busy */
-    MANY_GROUPS = 1024,        /* so many groups of a warp keep a GPU busy */
+    MANY_GROUPS = 1024,       /* so many groups of a warp keep a GPU busy */
     MANY_WARPS = 2048,        /* warps that own rows of a table */
     STEPS = 4,                /* least steps of a thread of a group */
     LONG_ROW = 1024,          /* steps of a row that needs more than a warp */
-    REGISTER_STEPS = 8,           /* most steps of a row that a thread keeps in registers between passes, */
-    REGISTER_VALUES = 32,         /* and most values */
-    STEPS_OF_PARTIAL = 4,        /* least steps of a thread that computes a partial result, */
-    STEPS_OF_COLUMNS = 8, /* the same for columns, which a thread loads several at a time (cuda/nest.c), if there are enough */
-    MANY_PARTIALS = 256,         /* with so many partial results */
-    PARTIALS = 512,              /* most partial results of all iterations, unless each has only one */
-    ROWS_OF_PARTIAL = 2,         /* least rows of a group of threads, whose sums across are one partial result */
-    LONG_BYTES = 32 << 20,    /* moved by a kernel that takes ten microseconds or more */
-    REGISTER_SUMS = 48,           /* most sums across of a thread; with 64, registers are spilled */
-    COLUMNS = 32              /* most neighbouring columns of a block */
+    REGISTER_STEPS = 8,       /* most steps of a row that a thread keeps in registers between passes, */
+    REGISTER_VALUES = 32,     /* and most values */
+    STEPS_OF_PARTIAL = 4,     /* least steps of a thread that computes a partial result, */
+    STEPS_OF_COLUMNS = 8,  /* the same for columns, which a thread loads several at a time (cuda/nest.c), if there are enough */
+    MANY_PARTIALS = 256,   /* with so many partial results */
+    PARTIALS = 512,        /* most partial results of all iterations, unless each has only one */
+    ROWS_OF_PARTIAL = 2,   /* least rows of a group of threads, whose sums across are one partial result */
+    LONG_BYTES = 32 << 20, /* moved by a kernel that takes ten microseconds or more */
+    REGISTER_SUMS = 48,    /* most sums across of a thread; with 64, registers are spilled */
+    COLUMNS = 32           /* most neighbouring columns of a block */
 };
 
 /* Returns the most samples of a device; 0: the model does not say. */
@@ -59,7 +59,10 @@ static double iterations(const Nest *nest, bool reduction, int64_t samples)
 
 /* ---- narrow indices */
 
-typedef struct IndexRange { double low, high; bool unbounded; } IndexRange; /* unbounded: it depends on loaded numbers */
+typedef struct IndexRange {
+    double low, high;
+    bool unbounded;
+} IndexRange; /* unbounded: it depends on loaded numbers */
 
 static IndexRange index_range(const Exprs *x, const Expr *e, int64_t samples)
 {
@@ -81,18 +84,19 @@ static IndexRange index_range(const Exprs *x, const Expr *e, int64_t samples)
         }
         return r;
     case X_DIV:
-    case X_MOD:
-        return index_range(x, e->in[0], samples);
+    case X_MOD: return index_range(x, e->in[0], samples);
     case X_SAFE:
         r = index_range(x, e->in[0], samples);
         r.high = r.high > (double)e->constant ? r.high : (double)e->constant;
         return r;
-    default:
-        return (IndexRange){.unbounded = true};
+    default: return (IndexRange){.unbounded = true};
     }
 }
 
-bool cuda_index_is_64_bit(const Nest *nest, const Expr *e) { return !nest->mapping.narrow || index_range(nest->exprs, e, 1).unbounded; }
+bool cuda_index_is_64_bit(const Nest *nest, const Expr *e)
+{
+    return !nest->mapping.narrow || index_range(nest->exprs, e, 1).unbounded;
+}
 
 /* Returns true if all indices, and the counts of iterations with one more step, fit into 31 bits. */
 static bool is_narrow(const Nest *nest, int64_t samples)
@@ -165,7 +169,10 @@ const Expr *cuda_stored_vector(const Nest *nest, const Store *s)
 }
 
 /* widest: bytes, of the accesses with most iterations */
-typedef struct Accesses { int contiguous, aligned, widest; double most; } Accesses;
+typedef struct Accesses {
+    int contiguous, aligned, widest;
+    double most;
+} Accesses;
 
 static void count_access(Accesses *a, Exprs *x, const Tensor *t, Expr *offset, int64_t count)
 {
@@ -203,7 +210,8 @@ static bool may_have_tail(const Nest *nest, int64_t count)
     Exprs *x = nest->exprs;
     int lane = x->axis_count - 1;
     const bool *wanted = nest_needed(nest);
-    bool may = !nest->row_sum_count && x->axis[lane].reduction && !x->axis[lane].samples && x->axis[lane].extent >= LONG_WITH_TAIL && !nest->columns;
+    bool may = !nest->row_sum_count && x->axis[lane].reduction && !x->axis[lane].samples &&
+               x->axis[lane].extent >= LONG_WITH_TAIL && !nest->columns;
     for (int i = 0; i < lane; i++)
         may = may && !x->axis[i].reduction;
     for (int i = 0, all = x->count; may && i < all; i++) {
@@ -284,7 +292,8 @@ static bool may_unroll(const Nest *nest, double steps)
 {
     bool known = nest->passes > 1 && steps <= REGISTER_STEPS && steps * nest->mapping.vector <= REGISTER_VALUES;
     for (int i = 0; i < nest->exprs->axis_count; i++)
-        known = known && !(nest->exprs->axis[i].reduction && (nest->exprs->axis[i].samples || nest->exprs->axis[i].kind != AXIS_PLAIN));
+        known = known &&
+                !(nest->exprs->axis[i].reduction && (nest->exprs->axis[i].samples || nest->exprs->axis[i].kind != AXIS_PLAIN));
     return known;
 }
 

@@ -131,8 +131,7 @@ static void join_accumulators(const Loops *l, int pass)
         if (l->online[i])
             code_do(&p->to, CALL("mgpu_group_online", p->result[l->online[i] - 1], own, lanes));
         else if (r->kind == REDUCE_ARGMAX)
-            code_do(&p->to,
-                    CALL(s->kind == MAP_GROUPS ? "mgpu_group_first" : "mgpu_columns_first", best_name(own), own, lanes));
+            code_do(&p->to, CALL(s->kind == MAP_GROUPS ? "mgpu_group_first" : "mgpu_columns_first", best_name(own), own, lanes));
         else if (s->kind == MAP_GROUPS)
             code_set(&p->to, own, "=", CALL(format("mgpu_group_%s", how), own, lanes));
         else
@@ -206,8 +205,7 @@ static bool sums_rows(const Loops *l, int pass)
     bool any = false, lanes = l->lane >= 0 && !l->lane_parallel; /* lanes, which are added up first */
     for (int i = 0; i < l->nest->reduction_count; i++)
         any = any || is_wide_sum(l, pass, i);
-    return any && !lanes && l->reduction_axes_count && !s->unrolled &&
-           (s->kind == MAP_GROUPS || s->kind == MAP_COLUMNS);
+    return any && !lanes && l->reduction_axes_count && !s->unrolled && (s->kind == MAP_GROUPS || s->kind == MAP_COLUMNS);
 }
 
 static void open_row_sums(const Loops *l, int pass)
@@ -485,7 +483,8 @@ static void add_groups(Loops *l)
 {
     Lowering *p = l->p;
     int lanes = l->nest->mapping.lanes;
-    const Term *group = cuda_nest_number(l, "group", lanes), *groups = cuda_nest_number(l, "groups", lanes), *zero = term_word("0");
+    const Term *group = cuda_nest_number(l, "group", lanes), *groups = cuda_nest_number(l, "groups", lanes),
+               *zero = term_word("0");
     Iterations reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count);
     const Term *parallel = cuda_name_iterations(l, cuda_all_iterations(l, l->parallel, l->parallel_count));
     const Term *reduction_iterations = l->in_group ? cuda_iterations_term(reduction) : cuda_name_iterations(l, reduction);
@@ -548,7 +547,10 @@ static void add_columns(Loops *l)
     l->row = fresh_name(p, "row");
     code_declare(&p->to, "const int", l->row, quotient(term_word("threadIdx.x"), lanes));
     code_count(&p->to, l->count_type, item, cuda_nest_number(l, "group", CUDA_THREADS),
-               !l->slice ? every : one ? l->slices : term_times(every, l->slices), cuda_nest_number(l, "groups", CUDA_THREADS));
+               !l->slice ? every
+               : one     ? l->slices
+                         : term_times(every, l->slices),
+               cuda_nest_number(l, "groups", CUDA_THREADS));
     if (l->slice && !one) {
         l->slice = fresh_name(p, "slice");
         code_declare(&p->to, "const int", l->slice, quotient(item, cuda_iterations_divisor(all)));
@@ -679,8 +681,8 @@ static void add_rows(Loops *l)
     const ThreadMapping *s = &nest->mapping;
     Expr **roots = cuda_new_root_list(nest);
     bool *used = NEW_ARRAY(bool, nest->exprs->count);
-    const Term *item = fresh_name(p, "item"), *own = fresh_name(p, "own"), *first = fresh_name(p, "from"), *found = fresh_name(p, "row"),
-               *look = fresh_name(p, "look");
+    const Term *item = fresh_name(p, "item"), *own = fresh_name(p, "own"), *first = fresh_name(p, "from"),
+               *found = fresh_name(p, "row"), *look = fresh_name(p, "look");
     Iterations reduction = cuda_all_iterations(l, l->reduction, l->reduction_axes_count),
                parallel = cuda_all_iterations(l, l->parallel, l->parallel_count);
     const Term *reduction_iterations = cuda_name_iterations(l, reduction), *lane = CALL("mgpu_lane", term_word("32")),
@@ -793,7 +795,8 @@ void cuda_nest(Lowering *p, const Nest *nest)
         const Axis *a = &x->axis[i];
         if (i == l.lane || (a->extent == 1 && !a->samples && a->kind == AXIS_PLAIN))
             continue;
-        if (a->reduction != (nest->row_sum_count && p->finish)) /* the finishing function has an iteration for each sum across */
+        /* the finishing function has an iteration for each sum across */
+        if (a->reduction != (nest->row_sum_count && p->finish))
             l.reduction[l.reduction_axes_count++] = i;
         else
             l.parallel[l.parallel_count++] = i;

@@ -16,7 +16,8 @@ mgpu_tiles cuda_moved_tiles(const CudaMatmul *p)
 {
     const mgpu_contraction *t = &p->table;
     mgpu_tiles s = p->tiles;
-    int chunk_a = MGPU_CHUNK_BYTES / mgpu_staged_bytes(&s, s.type_a), chunk_b = MGPU_CHUNK_BYTES / mgpu_staged_bytes(&s, s.type_b);
+    int chunk_a = MGPU_CHUNK_BYTES / mgpu_staged_bytes(&s, s.type_a),
+        chunk_b = MGPU_CHUNK_BYTES / mgpu_staged_bytes(&s, s.type_b);
     bool nothing = s.arithmetic != MGPU_DIRECT && s.stages == 0; /* neither operand is read */
     s.along_k_a = nothing || is_along_k(t, MGPU_LIST_M, 0);
     s.along_k_b = nothing || is_along_k(t, MGPU_LIST_N, 1);
@@ -26,7 +27,8 @@ mgpu_tiles cuda_moved_tiles(const CudaMatmul *p)
                               MGPU_CHUNK_BYTES / mgpu_type_bytes(s.type_c), s.c);
     s.linear_a = nothing || mgpu_is_linear(t, 0);
     s.linear_b = nothing || mgpu_is_linear(t, 1);
-    s.marked_a = !nothing && s.arithmetic != MGPU_DIRECT && s.along_k_a && mgpu_may_be_marked(t); /* else threads have few rows */
+    /* else threads have few rows */
+    s.marked_a = !nothing && s.arithmetic != MGPU_DIRECT && s.along_k_a && mgpu_may_be_marked(t);
     return s;
 }
 
@@ -75,9 +77,9 @@ static void identify_part(Sha256 *sha, const CudaMatmul *p)
         IDENTITY_ADD(sha, t->axis[i].window);
     for (int w = 0; w < t->windows; w++)
         IDENTITY_ADD(sha, t->window[w].input_dilation);
-    IDENTITY_ADD(sha, s.arithmetic, s.type_a, s.type_b, s.type_c, s.aligned_a, s.aligned_b, s.aligned_c, s.transposed, s.rows, s.columns,
-                 s.depth, s.stages, s.down, s.across, s.split_tiles, s.split_depth, s.along_k_a, s.along_k_b, s.piece_a, s.piece_b,
-                 s.piece_c, s.linear_a, s.linear_b, s.marked_a, s.warpgroups);
+    IDENTITY_ADD(sha, s.arithmetic, s.type_a, s.type_b, s.type_c, s.aligned_a, s.aligned_b, s.aligned_c, s.transposed, s.rows,
+                 s.columns, s.depth, s.stages, s.down, s.across, s.split_tiles, s.split_depth, s.along_k_a, s.along_k_b,
+                 s.piece_a, s.piece_b, s.piece_c, s.linear_a, s.linear_b, s.marked_a, s.warpgroups);
 }
 
 void cuda_matmul_identity(Sha256 *sha, const CudaMatmul *p)
@@ -131,7 +133,8 @@ static mgpu_numbers numbers_of(const CudaMatmul *p)
         x->inverse_64 = inverse_of((uint64_t)from->extent, (int)x->shift, 63);
     }
     for (int w = 0; w < t->windows; w++)
-        to.window[w] = (mgpu_numbered_window){(int32_t)t->window[w].extent, (int32_t)t->window[w].stride, (int32_t)t->window[w].first};
+        to.window[w] =
+            (mgpu_numbered_window){(int32_t)t->window[w].extent, (int32_t)t->window[w].stride, (int32_t)t->window[w].first};
     return to;
 }
 
@@ -152,8 +155,9 @@ static void print_numbers(const CudaMatmul *p, Text *text)
     text_add(text, "{{");
     for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
         const mgpu_numbered_axis *x = &own.axis[i];
-        text_add(text, "{%lld, {%d, %d, %d}, %d, {%d, %d, %d}, %uu, %u, 0x%llxu}, ", (long long)x->extent, x->stride[0], x->stride[1],
-                 x->stride[2], x->step, x->move[0], x->move[1], x->move[2], x->inverse, x->shift, (unsigned long long)x->inverse_64);
+        text_add(text, "{%lld, {%d, %d, %d}, %d, {%d, %d, %d}, %uu, %u, 0x%llxu}, ", (long long)x->extent, x->stride[0],
+                 x->stride[1], x->stride[2], x->step, x->move[0], x->move[1], x->move[2], x->inverse, x->shift,
+                 (unsigned long long)x->inverse_64);
     }
     text_add(text, "}, {");
     for (int w = 0; w < t->windows; w++)
@@ -179,8 +183,8 @@ static const char *part_text(const CudaMatmul *p)
     for (int list = 0; list < 4; list++)
         for (int i = 0; i < mgpu_list_count(t, list); i++, axis++) {
             const char *extent = axis->extent == MGPU_SAMPLES ? "n" : format("%lld", (long long)axis->extent);
-            text_add(text, " %s%s (%lld %lld %lld", i ? "" : format("%s: ", lists[list]), extent, (long long)axis->a, (long long)axis->b,
-                     (long long)axis->c);
+            text_add(text, " %s%s (%lld %lld %lld", i ? "" : format("%s: ", lists[list]), extent, (long long)axis->a,
+                     (long long)axis->b, (long long)axis->c);
             text_add(text, axis->window > 0 ? "; %lld in window %d)" : ")", (long long)axis->step, axis->window);
         }
     for (int w = 0; w < t->windows; w++)

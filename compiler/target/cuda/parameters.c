@@ -18,7 +18,8 @@
 /* ---- kernels with one form */
 
 typedef struct SharedFunction {
-    Kernel **kernels; int count;
+    Kernel **kernels;
+    int count;
     Numbers *numbers; /* by kernel; those of the finishing function follow those of the function */
 } SharedFunction;
 

@@ -8,8 +8,12 @@
 #include "compiler/target/cuda/tiles.h"
 
 enum {
-    SHORT_SUMS = 512, SHORT_ROW = 1024, FEW = 64, /* for a warp: elements of a row, and how many of them are selected */
-    LEAST_ADJACENT = 8, ADJACENT_ROWS = 32, MANY_ROWS = 64 * 1024,
+    SHORT_SUMS = 512,
+    SHORT_ROW = 1024,
+    FEW = 64, /* for a warp: elements of a row, and how many of them are selected */
+    LEAST_ADJACENT = 8,
+    ADJACENT_ROWS = 32,
+    MANY_ROWS = 64 * 1024,
     SHARED_BYTES = 64 * 1024
 };
 
@@ -47,7 +51,8 @@ static mgpu_rows_tiles tiles_of(const Rows *plan, bool in_scan)
     }
     if (length <= SHORT_ROW && k <= FEW)
         s.group = 32;
-    s.room = power_of_2(larger(2 * k, k + s.group) + (s.group == 32 ? 32 : 512)); /* many are collected before they are sorted */
+    /* many are collected before they are sorted */
+    s.room = power_of_2(larger(2 * k, k + s.group) + (s.group == 32 ? 32 : 512));
     if (s.room > length)
         s.room = power_of_2(length);
     if (mgpu_rows_shared_bytes(t, &s) > SHARED_BYTES) {
@@ -94,8 +99,9 @@ static void print_tables(const mgpu_rows *t, const mgpu_rows_tiles *s, const cha
         text_add(text, "%s", i > 0 ? ", " : "");
         rows_print_axis(&t->axis[i], text);
     }
-    text_add(text, "%s},\n    /* rows, strides of samples; arguments */\n    %lld, %lld, %lld, false, %d, %d, %d, %d};\n", t->axes > 0 ? "" : "{}",
-             (long long)t->rows, (long long)t->operand_sample, (long long)t->result_sample, t->operand, t->values, t->places, t->workspace);
+    text_add(text, "%s},\n    /* rows, strides of samples; arguments */\n    %lld, %lld, %lld, false, %d, %d, %d, %d};\n",
+             t->axes > 0 ? "" : "{}", (long long)t->rows, (long long)t->operand_sample, (long long)t->result_sample, t->operand,
+             t->values, t->places, t->workspace);
     text_add(text,
              "static __device__ constexpr mgpu_rows_tiles %s_tiles = "
              "{%d, %d, %lld, %s, %s}; /* group, beside, room, in the workspace, alone */\n",
@@ -110,7 +116,8 @@ static void print_parameters(const Rows *plan, const mgpu_rows_tiles *s, const c
     const char *values = format("%s *%s%s, ", element_type(t->type), qualifier, rows_are_sums(plan) ? "sums" : "values");
     const char *places = format("int32_t *%splaces, ", qualifier);
     uint8_t stored = t->half == MGPU_HALF_BF16 ? MGPU_BF16 : t->half == MGPU_HALF_F16 ? MGPU_F16 : t->type;
-    text_add(text, "const %s *%sx, %s%s", element_type(stored), qualifier, first ? values : places, both ? first ? places : values : "");
+    text_add(text, "const %s *%sx, %s%s", element_type(stored), qualifier, first ? values : places,
+             both ? first ? places : values : "");
     if (s->in_workspace)
         text_add(text, "char *%swork, ", qualifier);
 }
@@ -125,11 +132,13 @@ static void print_call(const Rows *plan, const mgpu_rows_tiles *s, const char *n
     const mgpu_rows *t = rows_table(plan);
     const char *x = pointer("x", t->operand_sample, s->alone), *n = s->alone ? "end - begin" : "n";
     if (rows_are_sums(plan))
-        text_add(text, "    mgpu_cumsum<%s_rows, %s_tiles>(%s, %s, %s);\n", name, name, x, pointer("sums", t->result_sample, s->alone), n);
+        text_add(text, "    mgpu_cumsum<%s_rows, %s_tiles>(%s, %s, %s);\n", name, name, x,
+                 pointer("sums", t->result_sample, s->alone), n);
     else
         text_add(text, "    mgpu_top_k<%s_rows, %s_tiles>(%s, %s, %s, %s, %s);\n", name, name, x,
                  t->values >= 0 ? pointer("values", t->result_sample, s->alone) : "nullptr",
-                 t->places >= 0 ? pointer("places", t->result_sample, s->alone) : "nullptr", s->in_workspace ? "work" : "nullptr", n);
+                 t->places >= 0 ? pointer("places", t->result_sample, s->alone) : "nullptr", s->in_workspace ? "work" : "nullptr",
+                 n);
 }
 
 void cuda_print_rows(const Rows *plan, const char *name, Text *text)

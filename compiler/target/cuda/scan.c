@@ -72,7 +72,7 @@ static void add_copy(ScanLowering *w, const Tensor *to, const Tensor *from)
     const Term *pitch = to->sharded ? term_whole(tensor_pitch(to)) : zero,
                *pitch_from = to->sharded && from->sharded ? term_whole(tensor_pitch(from)) : zero;
     code_do(&w->base.to, CALL("mgpu_block_copy_rows", a, pitch, b, pitch_from, term_whole(scan_elements(to)),
-                               to->sharded ? term_word("begin") : zero, to->sharded ? term_word("end") : term_word("1")));
+                              to->sharded ? term_word("begin") : zero, to->sharded ? term_word("end") : term_word("1")));
 }
 
 static void add_fill(ScanLowering *w, const Tensor *to, double value)
@@ -84,7 +84,7 @@ static void add_fill(ScanLowering *w, const Tensor *to, double value)
     if (to->sharded)
         name = term_add(name, term_times(begin, all));
     code_do(&w->base.to, CALL("mgpu_block_fill", name, literal,
-                               to->sharded ? term_binary(LEVEL_SUM, term_word("end"), "-", begin) : term_word("1"), all));
+                              to->sharded ? term_binary(LEVEL_SUM, term_word("end"), "-", begin) : term_word("1"), all));
 }
 
 /* ---- the loop */

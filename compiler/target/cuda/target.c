@@ -6,12 +6,14 @@
 #include <string.h>
 
 enum {
-    LANE = 16, LEAST_LANE = 4,
-    BLOCKS = 128, BLOCK_SAMPLES = 4, /* of a scan: enough blocks, each with few samples */
-    ROW_ELEMENTS = 64,               /* a line of 128 bytes, in 16-bit elements */
-    OTHER_TILES = 3,                 /* with --tune: the tiles with the next best estimates */
-    OVER_ROWS_COLUMNS = 8192,           /* 32 for each thread of a block */
-    LIBRARY_ALIGNMENT = 256          /* cublasLtMatmul: its workspace "must be 256B aligned" */
+    LANE = 16,
+    LEAST_LANE = 4,
+    BLOCKS = 128,
+    BLOCK_SAMPLES = 4,        /* of a scan: enough blocks, each with few samples */
+    ROW_ELEMENTS = 64,        /* a line of 128 bytes, in 16-bit elements */
+    OTHER_TILES = 3,          /* with --tune: the tiles with the next best estimates */
+    OVER_ROWS_COLUMNS = 8192, /* 32 for each thread of a block */
+    LIBRARY_ALIGNMENT = 256   /* cublasLtMatmul: its workspace "must be 256B aligned" */
 };
 
 static int64_t lane(int64_t extent)
@@ -22,7 +24,10 @@ static int64_t lane(int64_t extent)
     return lane;
 }
 
-static int64_t chunk(int64_t samples) { return samples > BLOCKS * BLOCK_SAMPLES ? (samples + BLOCKS - 1) / BLOCKS : BLOCK_SAMPLES; }
+static int64_t chunk(int64_t samples)
+{
+    return samples > BLOCKS * BLOCK_SAMPLES ? (samples + BLOCKS - 1) / BLOCKS : BLOCK_SAMPLES;
+}
 
 static int64_t workspace(const Kernel *k, const char *archs, bool in_scan, int64_t *per_sample)
 {
@@ -132,8 +137,8 @@ static void print_row(const Kernel *k, const char *function, Text *t)
         const mgpu_launch *l = &launch[i];
         text_add(t, "%s{%s, %lld, %lld, %lld, %lld, %lld, %d, %d, %lld, %lld, %s}", i ? ", " : "",
                  c_string(format("%s%s", function, l->function + strlen(k->name))), (long long)l->iterations,
-                 (long long)l->iterations_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most, l->threads,
-                 l->shared_bytes, (long long)l->from, (long long)l->to, l->waits ? "true" : "false");
+                 (long long)l->iterations_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most,
+                 l->threads, l->shared_bytes, (long long)l->from, (long long)l->to, l->waits ? "true" : "false");
     }
     text_add(t, "}, ");
     bool library = print_library(k, t), parts = k->contraction && cuda_contraction_is_split(k->contraction);
@@ -141,8 +146,8 @@ static void print_row(const Kernel *k, const char *function, Text *t)
     text_add(t, ", ");
     cuda_print_parameters(k, t);
     bool spare = k->contraction && k->canonical && cuda_contraction_is_split(k->canonical->contraction) && !parts;
-    text_add(t, ", %s, %s, %d, %d, %d},\n", spare ? "true" : "false", library && !parts ? "true" : "false", cuda_calls_per_launch(k),
-             k->parameter_count, k->in_tiles_of ? k->in_tiles_of->number + 1 : 0);
+    text_add(t, ", %s, %s, %d, %d, %d},\n", spare ? "true" : "false", library && !parts ? "true" : "false",
+             cuda_calls_per_launch(k), k->parameter_count, k->in_tiles_of ? k->in_tiles_of->number + 1 : 0);
 }
 
 static void print_table(const Text *rows, Text *t)
@@ -153,10 +158,42 @@ static void print_table(const Text *rows, Text *t)
 }
 
 const Target cuda_target = {
-    .name = "cuda", .suffix = "cu", .transfers = MGPU_IMPLEMENTATION_AUTO, .images = true, .own_memory = true, .workspace_alignment = LIBRARY_ALIGNMENT,
-    .row_elements = ROW_ELEMENTS, .over_rows_columns = OVER_ROWS_COLUMNS, .convolution_cost = cuda_convolution_cost, .reads_reversed = true, .least_group = 4 /* half of a sector: reading terms twice costs less than columns */, .flops_of_byte = 2 * FLOPS_OF_BYTE, .lane = lane, .scalars_by_thread = true, .map_threads = cuda_map_threads, .may_pack = cuda_is_small, .packed = cuda_map_blocks, .may_join = cuda_may_join, .calls_per_launch = cuda_calls_per_launch,
-    .chunk = chunk, .workspace = workspace, .workspace_for = workspace_for, .may_epilogue = cuda_may_epilogue, .epilogue_workspace = cuda_library_workspace, .end_kernels = end_kernels,
-    .lower_scan = cuda_lower_scan, .lower = cuda_lower,
-    .finishes = cuda_finishes, .shared_name = shared_name, .print = cuda_print, .print_all = emit_cuda, .words = words, .runtime_kernels = runtime_kernels, .needs = cuda_needs, .begin_unit = begin_unit,
-    .print_row = print_row, .print_table = print_table, .launches = cuda_launches,
+    .name = "cuda",
+    .suffix = "cu",
+    .transfers = MGPU_IMPLEMENTATION_AUTO,
+    .images = true,
+    .own_memory = true,
+    .workspace_alignment = LIBRARY_ALIGNMENT,
+    .row_elements = ROW_ELEMENTS,
+    .over_rows_columns = OVER_ROWS_COLUMNS,
+    .convolution_cost = cuda_convolution_cost,
+    .reads_reversed = true,
+    .least_group = 4 /* half of a sector: reading terms twice costs less than columns */,
+    .flops_of_byte = 2 * FLOPS_OF_BYTE,
+    .lane = lane,
+    .scalars_by_thread = true,
+    .map_threads = cuda_map_threads,
+    .may_pack = cuda_is_small,
+    .packed = cuda_map_blocks,
+    .may_join = cuda_may_join,
+    .calls_per_launch = cuda_calls_per_launch,
+    .chunk = chunk,
+    .workspace = workspace,
+    .workspace_for = workspace_for,
+    .may_epilogue = cuda_may_epilogue,
+    .epilogue_workspace = cuda_library_workspace,
+    .end_kernels = end_kernels,
+    .lower_scan = cuda_lower_scan,
+    .lower = cuda_lower,
+    .finishes = cuda_finishes,
+    .shared_name = shared_name,
+    .print = cuda_print,
+    .print_all = emit_cuda,
+    .words = words,
+    .runtime_kernels = runtime_kernels,
+    .needs = cuda_needs,
+    .begin_unit = begin_unit,
+    .print_row = print_row,
+    .print_table = print_table,
+    .launches = cuda_launches,
 };

@@ -12,7 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const TYPE_NAME[] = {[MGPU_F16] = "MGPU_F16", [MGPU_BF16] = "MGPU_BF16", [MGPU_F32] = "MGPU_F32", [MGPU_F64] = "MGPU_F64"};
+static const char *const TYPE_NAME[] = {
+    [MGPU_F16] = "MGPU_F16", [MGPU_BF16] = "MGPU_BF16", [MGPU_F32] = "MGPU_F32", [MGPU_F64] = "MGPU_F64"};
 
 /* ---- windows with input dilation */
 
@@ -41,7 +42,8 @@ static int64_t classes_of(const mgpu_contraction *t, int window)
 static bool take_class(TileRegion *part, int window, int64_t classes, int64_t r)
 {
     mgpu_window *w = &part->window[window];
-    int place = mgpu_axis_in_window(&part->table, MGPU_LIST_M, window), in_k = mgpu_axis_in_window(&part->table, MGPU_LIST_K, window);
+    int place = mgpu_axis_in_window(&part->table, MGPU_LIST_M, window),
+        in_k = mgpu_axis_in_window(&part->table, MGPU_LIST_K, window);
     int64_t input_dilation = w->input_dilation, position = w->first, every = 1, first = 0;
     if (place >= 0) {
         mgpu_axis *p = &part->axis[place];
@@ -197,28 +199,33 @@ static void copy_axes(const mgpu_contraction *from, CudaMatmul *p, bool alike, c
 /* ---- tiles */
 
 /* good: fraction of the best speed that the shape reaches */
-typedef struct TileShape { int rows, columns, down, across; double good; } TileShape;
+typedef struct TileShape {
+    int rows, columns, down, across;
+    double good;
+} TileShape;
 
-static const TileShape FMA_F32[] = {
-    {128, 128, 16, 16, 1}, {128, 64, 16, 8, 0.9}, {64, 128, 8, 16, 0.9}, {64, 64, 8, 16, 0.75}, {64, 32, 8, 8, 0.6}, {32, 64, 8, 8, 0.6},
-    {32, 32, 8, 8, 0.45}, {128, 16, 32, 4, 0.4}, {16, 128, 4, 32, 0.4}, {64, 16, 16, 4, 0.35}, {16, 64, 4, 16, 0.35}};
-static const TileShape FMA_F64[] = {
-    {64, 64, 16, 16, 1}, {64, 32, 16, 8, 0.8}, {32, 64, 8, 16, 0.8}, {32, 32, 8, 8, 0.6}, {64, 16, 16, 4, 0.5}, {16, 64, 4, 16, 0.5}};
-static const TileShape MMA[] = {
-    {128, 128, 2, 2, 1}, {256, 64, 4, 1, 1}, {64, 256, 1, 4, 1}, {128, 64, 2, 2, 0.8}, {64, 128, 1, 4, 0.8}, {64, 64, 2, 2, 0.6}, {128, 32, 4, 1, 0.45}, {32, 128, 1, 4, 0.45},
-    {64, 32, 2, 1, 0.4}, {32, 64, 1, 2, 0.4}, {32, 32, 2, 2, 0.3}, {128, 16, 4, 1, 0.3}, {16, 128, 1, 4, 0.3}, {64, 16, 2, 1, 0.2}, {16, 64, 1, 2, 0.2}};
+static const TileShape FMA_F32[] = {{128, 128, 16, 16, 1}, {128, 64, 16, 8, 0.9}, {64, 128, 8, 16, 0.9}, {64, 64, 8, 16, 0.75},
+                                    {64, 32, 8, 8, 0.6},   {32, 64, 8, 8, 0.6},   {32, 32, 8, 8, 0.45},  {128, 16, 32, 4, 0.4},
+                                    {16, 128, 4, 32, 0.4}, {64, 16, 16, 4, 0.35}, {16, 64, 4, 16, 0.35}};
+static const TileShape FMA_F64[] = {{64, 64, 16, 16, 1}, {64, 32, 16, 8, 0.8}, {32, 64, 8, 16, 0.8},
+                                    {32, 32, 8, 8, 0.6}, {64, 16, 16, 4, 0.5}, {16, 64, 4, 16, 0.5}};
+static const TileShape MMA[] = {{128, 128, 2, 2, 1},  {256, 64, 4, 1, 1},  {64, 256, 1, 4, 1},    {128, 64, 2, 2, 0.8},
+                                {64, 128, 1, 4, 0.8}, {64, 64, 2, 2, 0.6}, {128, 32, 4, 1, 0.45}, {32, 128, 1, 4, 0.45},
+                                {64, 32, 2, 1, 0.4},  {32, 64, 1, 2, 0.4}, {32, 32, 2, 2, 0.3},   {128, 16, 4, 1, 0.3},
+                                {16, 128, 1, 4, 0.3}, {64, 16, 2, 1, 0.2}, {16, 64, 1, 2, 0.2}};
 /* for blocks: all of CUDA_THREADS threads */
-static const TileShape BLOCK_F32[] = {
-    {128, 128, 16, 16, 1}, {64, 64, 16, 16, 0.8}, {128, 32, 32, 8, 0.7}, {32, 128, 8, 32, 0.7}, {256, 16, 64, 4, 0.5}, {16, 256, 4, 64, 0.5}};
+static const TileShape BLOCK_F32[] = {{128, 128, 16, 16, 1}, {64, 64, 16, 16, 0.8}, {128, 32, 32, 8, 0.7},
+                                      {32, 128, 8, 32, 0.7}, {256, 16, 64, 4, 0.5}, {16, 256, 4, 64, 0.5}};
 static const TileShape BLOCK_F64[] = {
     {64, 64, 16, 16, 1}, {128, 32, 32, 8, 0.9}, {32, 128, 8, 32, 0.9}, {256, 16, 64, 4, 0.6}, {16, 256, 4, 64, 0.6}};
-static const TileShape BLOCK_MMA[] = {
-    {128, 128, 2, 4, 1}, {128, 64, 4, 2, 0.8}, {64, 128, 2, 4, 0.8}, {64, 64, 4, 2, 0.6}, {128, 32, 4, 2, 0.5}, {32, 128, 2, 4, 0.5},
-    {128, 16, 8, 1, 0.3}, {16, 128, 1, 8, 0.3}};
+static const TileShape BLOCK_MMA[] = {{128, 128, 2, 4, 1},  {128, 64, 4, 2, 0.8}, {64, 128, 2, 4, 0.8}, {64, 64, 4, 2, 0.6},
+                                      {128, 32, 4, 2, 0.5}, {32, 128, 2, 4, 0.5}, {128, 16, 8, 1, 0.3}, {16, 128, 1, 8, 0.3}};
 
 enum {
-    TILES_OF_UNIT = 2, THREADS_OF_UNIT = 1024, /* work that keeps an SM busy: tiles, or threads without tiles */
-    LEAST_DEPTH = 256, LEAST_DIRECT_DEPTH = 64, /* of a split */
+    TILES_OF_UNIT = 2,
+    THREADS_OF_UNIT = 1024, /* work that keeps an SM busy: tiles, or threads without tiles */
+    LEAST_DEPTH = 256,
+    LEAST_DIRECT_DEPTH = 64,  /* of a split */
     LEAST_GROUP_COLUMNS = 128 /* fewer warpgroups read as many bytes of shared memory as warps, for equally many sums */
 };
 
@@ -240,12 +247,14 @@ static double estimate(const CudaMatmul *p, const TileShape *shape, int64_t samp
 {
     const mgpu_tiles *s = &p->tiles;
     const Chip *chip = &CHIP[PROCESSOR_CUDA];
-    double rate = s->arithmetic == MGPU_MMA ? (s->type_a == MGPU_F32 ? chip->multiply_adds.tf32 : chip->multiply_adds.half)
-                                                : p->table.type == MGPU_F64 ? chip->multiply_adds.f64 : chip->multiply_adds.f32;
+    double rate = s->arithmetic == MGPU_MMA   ? (s->type_a == MGPU_F32 ? chip->multiply_adds.tf32 : chip->multiply_adds.half)
+                  : p->table.type == MGPU_F64 ? chip->multiply_adds.f64
+                                              : chip->multiply_adds.f32;
     double tiles = (double)mgpu_tiles_of(&p->table, s, samples), parts = (double)parts_of(p, samples);
     double depth = ceil((double)mgpu_list_extent(&p->table, MGPU_LIST_K, samples) / parts / s->depth) * s->depth;
     double own = shape->rows * shape->columns * (depth + 2 * s->depth) / (rate * shape->good) + 1500;
-    return ceil(tiles * parts / chip->units) * own + (parts > 1 ? 4000 + tiles * parts * shape->rows * shape->columns * 8 / 1500 : 0);
+    return ceil(tiles * parts / chip->units) * own +
+           (parts > 1 ? 4000 + tiles * parts * shape->rows * shape->columns * 8 / 1500 : 0);
 }
 
 static void set_shape(CudaMatmul *p, const TileShape *shape)
@@ -263,7 +272,8 @@ static void set_shape(CudaMatmul *p, const TileShape *shape)
 static const TileShape *shapes_of(const CudaMatmul *p, bool block, int *count)
 {
     static const TileShape *const lists[2][3] = {{FMA_F32, FMA_F64, MMA}, {BLOCK_F32, BLOCK_F64, BLOCK_MMA}};
-    static const int counts[2][3] = {{COUNT(FMA_F32), COUNT(FMA_F64), COUNT(MMA)}, {COUNT(BLOCK_F32), COUNT(BLOCK_F64), COUNT(BLOCK_MMA)}};
+    static const int counts[2][3] = {{COUNT(FMA_F32), COUNT(FMA_F64), COUNT(MMA)},
+                                     {COUNT(BLOCK_F32), COUNT(BLOCK_F64), COUNT(BLOCK_MMA)}};
     int kind = p->tiles.arithmetic == MGPU_MMA ? 2 : p->table.type == MGPU_F64;
     *count = counts[block][kind];
     return lists[block][kind];
@@ -320,9 +330,19 @@ static CudaMatmul *simple_matmul(const mgpu_contraction *from, const CudaOptions
     p->table = (mgpu_contraction){.axis = p->axis, .window = p->window, .a = from->a, .b = from->b, .type = from->type};
     copy_windows(from, p, alike, number);
     copy_axes(from, p, alike, number);
-    *s = (mgpu_tiles){.type_a = options->type[0], .type_b = options->type[1], .type_c = options->type[2],
-                      .aligned_a = options->aligned[0], .aligned_b = options->aligned[1], .aligned_c = options->aligned[2],
-                      .rows = 1, .columns = 1, .depth = 1, .stages = 1, .down = 1, .across = 1, .c = c};
+    *s = (mgpu_tiles){.type_a = options->type[0],
+                      .type_b = options->type[1],
+                      .type_c = options->type[2],
+                      .aligned_a = options->aligned[0],
+                      .aligned_b = options->aligned[1],
+                      .aligned_c = options->aligned[2],
+                      .rows = 1,
+                      .columns = 1,
+                      .depth = 1,
+                      .stages = 1,
+                      .down = 1,
+                      .across = 1,
+                      .c = c};
     int m = last_axis(&p->table, MGPU_LIST_M), n = last_axis(&p->table, MGPU_LIST_N);
     s->transposed = m >= 0 && p->axis[m].c == 1 && !(n >= 0 && p->axis[n].c == 1);
     return p;
@@ -357,10 +377,7 @@ bool cuda_split_depth(CudaMatmul *p, int64_t samples)
     return true;
 }
 
-static bool is_empty(const mgpu_contraction *t)
-{
-    return mgpu_list_extent(t, MGPU_LIST_K, 1) == 0;
-}
+static bool is_empty(const mgpu_contraction *t) { return mgpu_list_extent(t, MGPU_LIST_K, 1) == 0; }
 
 CudaMatmul *cuda_matmul(const mgpu_contraction *from, const CudaOptions *options)
 {
@@ -405,7 +422,9 @@ static bool has_samples(const CudaMatmul *p, int list)
 }
 
 /* There are at most (fixed + per_sample x samples) / per tiles, rounded up (MGPU_DIRECT: elements). */
-typedef struct TileCount { int64_t fixed, per_sample, per; } TileCount;
+typedef struct TileCount {
+    int64_t fixed, per_sample, per;
+} TileCount;
 
 static TileCount count_tiles(const CudaMatmul *p)
 {
@@ -428,8 +447,12 @@ static int64_t ratio_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static mgpu_launch launch_of(const char *name, TileCount tiles, int64_t each, int64_t per_block, int threads)
 {
-    return (mgpu_launch){.function = name, .iterations = tiles.fixed * each, .iterations_per_sample = tiles.per_sample * each,
-                         .per_block = tiles.per * per_block, .most = MOST_BLOCKS, .threads = threads};
+    return (mgpu_launch){.function = name,
+                         .iterations = tiles.fixed * each,
+                         .iterations_per_sample = tiles.per_sample * each,
+                         .per_block = tiles.per * per_block,
+                         .most = MOST_BLOCKS,
+                         .threads = threads};
 }
 
 /* Sets the samples with which K is split, and the finishing function is launched. A device has at most MOST_SAMPLES. */
@@ -568,7 +591,8 @@ static void print_tables(const CudaMatmul *p, bool by_parameter, const char *nam
         arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c], truth(s.aligned_a),
         truth(s.aligned_b), truth(s.aligned_c), truth(s.transposed), s.rows, s.columns, s.depth, s.stages, s.down, s.across,
         (long long)s.split_tiles, (long long)s.split_depth, by_parameter ? 0LL : (long long)s.c, truth(s.along_k_a),
-        truth(s.along_k_b), s.piece_a, s.piece_b, s.piece_c, truth(s.linear_a), truth(s.linear_b), truth(s.marked_a), s.warpgroups ? "MGPU_BY_WARPGROUPS" : "false");
+        truth(s.along_k_b), s.piece_a, s.piece_b, s.piece_c, truth(s.linear_a), truth(s.linear_b), truth(s.marked_a),
+        s.warpgroups ? "MGPU_BY_WARPGROUPS" : "false");
 }
 
 /* Returns how many parts, beginning with this one, have the same tables. */

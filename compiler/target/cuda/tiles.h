@@ -21,11 +21,11 @@
 
 typedef struct CudaMatmul CudaMatmul;
 struct CudaMatmul {
-    mgpu_contraction table;     /* its `axis` and `window` point to those below */
+    mgpu_contraction table; /* its `axis` and `window` point to those below */
     mgpu_axis axis[4 * MGPU_AXES];
     mgpu_window window[MGPU_WINDOWS];
     mgpu_tiles tiles;
-    CudaMatmul *next;          /* another part of the same result, in tiles of the same shape; NULL: none */
+    CudaMatmul *next; /* another part of the same result, in tiles of the same shape; NULL: none */
 };
 
 /* type: stored types, MGPU_F32 ..., of A, B, C of the table; aligned: they begin at multiples of 16 bytes. samples: a likely
@@ -52,21 +52,21 @@ void cuda_print_calls(const CudaMatmul *, bool by_parameter, const char *name, c
 void cuda_print_block_calls(const CudaMatmul *, const char *name, const char *a, const char *b,
                             Text *);              /* for a block, from sample begin to end */
 int cuda_matmul_shared_bytes(const CudaMatmul *); /* dynamic shared memory */
-int cuda_matmul_blocks(const CudaMatmul *); /* blocks that a multiprocessor should have room for: __launch_bounds__ */
+int cuda_matmul_blocks(const CudaMatmul *);       /* blocks that a multiprocessor should have room for: __launch_bounds__ */
 void cuda_matmul_launches(const CudaMatmul *, const char *name, mgpu_launch launch[2]);
 int64_t cuda_matmul_workspace(const CudaMatmul *); /* bytes; 0: none */
-int cuda_matmul_shapes(const CudaMatmul *); /* number of tile shapes to choose from */
+int cuda_matmul_shapes(const CudaMatmul *);        /* number of tile shapes to choose from */
 
 /* ---- numbers that launches pass: cuda/numbers.c */
 enum { CUDA_NUMBERS = 4 /* the most parts: the parameters of a kernel have at most 4 KiB */ };
-int cuda_number_count(const CudaMatmul *);            /* number of parts; 0: the numbers are constants of the code */
+int cuda_number_count(const CudaMatmul *); /* number of parts; 0: the numbers are constants of the code */
 int cuda_number_list(const CudaMatmul *, mgpu_numbers to[CUDA_NUMBERS]); /* the same, and the numbers of each part */
-mgpu_tiles cuda_moved_tiles(const CudaMatmul *);      /* tiles of one part, with how its elements are copied */
+mgpu_tiles cuda_moved_tiles(const CudaMatmul *);                         /* tiles of one part, with how its elements are copied */
 /* The form is what the code depends on if launches pass the numbers. cuda_same_function compares two parts without their next
  * ones. */
 void cuda_matmul_identity(Sha256 *, const CudaMatmul *);
 bool cuda_same_function(const CudaMatmul *, const CudaMatmul *);
-void cuda_print_numbers(const CudaMatmul *, Text *);  /* prints an initializer: the end of a row of mgpu_gpu_kernel */
+void cuda_print_numbers(const CudaMatmul *, Text *); /* prints an initializer: the end of a row of mgpu_gpu_kernel */
 void cuda_comment_numbers(const CudaMatmul *, Text *);
 
 /* ---- the kernel of a contraction: cuda/contract.c */
@@ -78,7 +78,7 @@ void cuda_launches_contraction(const Contraction *, const char *kernel_name, mgp
 const char *cuda_contraction_shared_name(const Contraction *);
 /* The same for functions with split-K that compute this matmul as a single part; NULL: there are none. */
 const char *cuda_contraction_split_shared_name(const Contraction *);
-bool cuda_contraction_is_split(const Contraction *); /* true if its functions have a workspace */
+bool cuda_contraction_is_split(const Contraction *);     /* true if its functions have a workspace */
 const char *cuda_contraction_words(const Contraction *); /* "matmul_128x64_": part of the functions' names */
 void cuda_contraction_numbers(const Contraction *, Text *);
 int cuda_contraction_parameters(const Contraction *, mgpu_numbers to[CUDA_NUMBERS]);

@@ -61,9 +61,11 @@ void contraction_print_comment(const Contraction *plan, const char *more, Text *
     line[0] = text_take(&what);
     if (second)
         line[lines++] = second;
-    line[lines++] = format("%s, %s -> %s", operand_text(plan->tensor[A]), operand_text(plan->tensor[B]), operand_text(plan->tensor[C]));
-    line[lines++] = format("M x N x K = %s x %s x %s%s; A is %s%s", count_text(plan, M), count_text(plan, N), count_text(plan, K),
-                           strcmp(batch, "1") != 0 ? format(", %s times", batch) : "", plan->tensor[plan->swapped ? B : A]->name, more);
+    line[lines++] =
+        format("%s, %s -> %s", operand_text(plan->tensor[A]), operand_text(plan->tensor[B]), operand_text(plan->tensor[C]));
+    line[lines++] =
+        format("M x N x K = %s x %s x %s%s; A is %s%s", count_text(plan, M), count_text(plan, N), count_text(plan, K),
+               strcmp(batch, "1") != 0 ? format(", %s times", batch) : "", plan->tensor[plan->swapped ? B : A]->name, more);
     text_add(text, "%s\n", c_comment_lines(line, lines));
 }
 
@@ -77,9 +79,14 @@ static void print_list(const char *name, const int64_t *value, int count, Text *
 
 static void print_convolution(const mgpu_convolution *v, const char *name, Text *text)
 {
-    text_add(text, "static const mgpu_convolution %s_convolution = {\n    .weight = %s, .dims = %d, .groups = %lld, .in = %lld, "
-             ".out = %lld", name, v->weight ? "true" : "false", v->dims, (long long)v->groups, (long long)v->in, (long long)v->out);
-    const struct { const char *name; const int64_t *value; int more;
+    text_add(text,
+             "static const mgpu_convolution %s_convolution = {\n    .weight = %s, .dims = %d, .groups = %lld, .in = %lld, "
+             ".out = %lld",
+             name, v->weight ? "true" : "false", v->dims, (long long)v->groups, (long long)v->in, (long long)v->out);
+    const struct {
+        const char *name;
+        const int64_t *value;
+        int more;
     } list[] = {{"x", v->x, 0},
                 {"w", v->w, 0},
                 {"y", v->y, 0},
@@ -106,7 +113,8 @@ void contraction_print_table(const Contraction *plan, const char *name, Text *te
     for (int list = 0; list < LISTS; list++)
         for (int i = 0; i < counts[list]; i++, axis++) {
             if (axes++ == 0)
-                text_add(text, "static const mgpu_axis %s_axis[] = {\n    /* extent, strides in A, B, C, window, step */\n", name);
+                text_add(text, "static const mgpu_axis %s_axis[] = {\n    /* extent, strides in A, B, C, window, step */\n",
+                         name);
             if (axis->extent == MGPU_SAMPLES)
                 text_add(text, "    {MGPU_SAMPLES");
             else
@@ -149,8 +157,8 @@ static void print_body(const Contraction *plan, const char *name, Text *text)
 {
     contraction_print_table(plan, name, text);
     text_add(text, "static void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n", name);
-    text_add(text, "    (void)step;\n    mgpu_contract%s(&%s_contraction, argument, part);\n}\n", plan->workers_share ? "_shared" : "",
-             name);
+    text_add(text, "    (void)step;\n    mgpu_contract%s(&%s_contraction, argument, part);\n}\n",
+             plan->workers_share ? "_shared" : "", name);
 }
 
 void contraction_print(const Contraction *plan, const char *kernel_name, Text *text)

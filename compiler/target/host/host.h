@@ -15,9 +15,9 @@
 
 extern const Target host_target;
 
-void host_map_threads(Kernel *, bool alone); /* alone: one thread calls it, for any samples */
-Code *host_function(void);                            /* (void *const *argument, ...) {} */
-const Code *host_lower(const Kernel *, bool finish);  /* finish: its end, if it has partial sums */
+void host_map_threads(Kernel *, bool alone);         /* alone: one thread calls it, for any samples */
+Code *host_function(void);                           /* (void *const *argument, ...) {} */
+const Code *host_lower(const Kernel *, bool finish); /* finish: its end, if it has partial sums */
 void host_nest(Lowering *, const Nest *);
 /* its row in the table of all kernels */
 void kernel_emit_row(const Kernel *, const char *function, Text *);

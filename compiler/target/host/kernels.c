@@ -52,8 +52,8 @@ static bool is_divided_samples(const Kernel *k, const Nest *nest, int axis)
 
 static void declare_own(Lowering *p)
 {
-    static const char *const TYPE[DTYPES] = {[U8] = "U8",   [I8] = "I8",   [U16] = "U16", [I16] = "I16",
-                                             [U32] = "U32", [I32] = "I32", [I64] = "I64"};
+    static const char *const TYPE[DTYPES] = {
+        [U8] = "U8", [I8] = "I8", [U16] = "U16", [I16] = "I16", [U32] = "U32", [I32] = "I32", [I64] = "I64"};
     const Kernel *k = p->kernel;
     const Tensor *index = k->index;
     const Term *count = index ? term_whole(shape_count(&index->shape)) : term_word("0");
@@ -69,7 +69,9 @@ static void declare_own(Lowering *p)
 static const Term *not_used(const char *name) { return term_unary("(void)", term_word(name)); }
 
 /* what of its parameters a function uses */
-typedef struct Uses { bool step, n, part, divided; } Uses;
+typedef struct Uses {
+    bool step, n, part, divided;
+} Uses;
 
 static Uses uses_of(const Lowering *p)
 {
@@ -155,8 +157,10 @@ void nests_emit(const Kernel *k, Text *t)
         code_print(k->code, &by_path, t);
         text_add(t, "\n");
     }
-    text_add(t, "static %svoid %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
-                "    static const uint64_t path[] = {", small, k->name);
+    text_add(t,
+             "static %svoid %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
+             "    static const uint64_t path[] = {",
+             small, k->name);
     for (int i = 0; i < k->path_count; i++)
         text_add(t, "%s0x%llxu", i ? ", " : "", (unsigned long long)k->paths[i]);
     text_add(t, "};\n    %s_body(argument, step, part, path);\n}\n", k->body->name);

@@ -16,10 +16,10 @@
 #include "runtime/abi/mgpu.h"
 
 enum {
-    MANY_PARTS = 16,          /* an axis that is long enough */
-    MOST_PARTIAL = 512 * 1024,/* bytes of partial sums in each thread's workspace */
-    SMALL_TABLE = 1 << 18,    /* elements of a table that caches hold */
-    FEW_ROWS = 1024           /* one of them may have much of all that is added */
+    MANY_PARTS = 16,           /* an axis that is long enough */
+    MOST_PARTIAL = 512 * 1024, /* bytes of partial sums in each thread's workspace */
+    SMALL_TABLE = 1 << 18,     /* elements of a table that caches hold */
+    FEW_ROWS = 1024            /* one of them may have much of all that is added */
 };
 
 static int64_t gcd(int64_t a, int64_t b)

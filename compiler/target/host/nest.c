@@ -51,7 +51,7 @@ static void outer_stores(Lowering *p, const Term *place)
         const Store *s = &nest->stores[i];
         if (nest->merges)
             p->term_of[s->value->id] = (TermOfExpr){.term = p->vector ? vector_of_array(p, F64, term_add(p->partial[i], place))
-                                                               : term_element(p->partial[i], place)};
+                                                                      : term_element(p->partial[i], place)};
         if (s->outer)
             add_store(p, s);
     }
@@ -171,10 +171,7 @@ static void narrow_results(Lowering *p, int pass)
             p->result[i] = narrowed(&p->nest->reductions[i], p->result[i]);
 }
 
-static Expr **new_root_list(const Nest *nest)
-{
-    return NEW_ARRAY(Expr *, 2 * nest->reduction_count + 3 * nest->store_count);
-}
+static Expr **new_root_list(const Nest *nest) { return NEW_ARRAY(Expr *, 2 * nest->reduction_count + 3 * nest->store_count); }
 
 /* ---- rows that are kept: what is expensive to compute and used in several passes */
 

@@ -66,7 +66,7 @@ static void add_fill(ScanLowering *w, const Tensor *to, double value)
     const Term *all = term_whole(count), *first = term_times(begin(), all);
     if (value == 0 && !signbit(value)) {
         code_do(&w->base.to, CALL("memset", to->sharded ? term_add(name, first) : name, zero,
-                                   to->sharded ? chunk_bytes(bytes) : term_whole(bytes)));
+                                  to->sharded ? chunk_bytes(bytes) : term_whole(bytes)));
         return;
     }
     code_count(&w->base.to, "int64_t", i, to->sharded ? first : zero, to->sharded ? term_times(term_word("end"), all) : all,

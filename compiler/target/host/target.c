@@ -25,8 +25,14 @@ static void emit_attention(const Kernel *k, Text *t) { attention_print(k->attent
 static void emit_rows(const Kernel *k, Text *t) { rows_print(k->rows, k->name, t); }
 
 static int64_t bytes_of_nests(const Kernel *k, int64_t *per_sample) { return (void)per_sample, k->partial_bytes; }
-static int64_t bytes_of_contraction(const Kernel *k, int64_t *per_sample) { return contraction_workspace(k->contraction, per_sample); }
-static int64_t bytes_of_attention(const Kernel *k, int64_t *per_sample) { return (void)per_sample, attention_workspace(k->attention); }
+static int64_t bytes_of_contraction(const Kernel *k, int64_t *per_sample)
+{
+    return contraction_workspace(k->contraction, per_sample);
+}
+static int64_t bytes_of_attention(const Kernel *k, int64_t *per_sample)
+{
+    return (void)per_sample, attention_workspace(k->attention);
+}
 static int64_t bytes_of_rows(const Kernel *k, int64_t *per_sample) { return (void)per_sample, rows_workspace(k->rows); }
 static int64_t bytes_of_scan(const Kernel *k, int64_t *per_sample) { return (void)per_sample, k->scan->work_bytes; }
 

@@ -38,20 +38,24 @@ static int argument(const Kernel *k, const Tensor *t)
 
 static const char *value(const Expr *e)
 {
-    return e->kind == X_AXIS ? format("i%lld", (long long)e->constant)
-           : e->kind == X_NUMBER ? format("%.17g", e->number)
-           : e->kind == X_RESULT ? format("r%lld", (long long)e->constant)
+    return e->kind == X_AXIS               ? format("i%lld", (long long)e->constant)
+           : e->kind == X_NUMBER           ? format("%.17g", e->number)
+           : e->kind == X_RESULT           ? format("r%lld", (long long)e->constant)
            : e->kind == X_SUM && !e->count ? format("%lld", (long long)e->constant)
                                            : format("e%d", e->id);
 }
 
-static bool has_line(const Expr *e) { return e->kind != X_AXIS && e->kind != X_NUMBER && e->kind != X_RESULT && (e->kind != X_SUM || e->count); }
+static bool has_line(const Expr *e)
+{
+    return e->kind != X_AXIS && e->kind != X_NUMBER && e->kind != X_RESULT && (e->kind != X_SUM || e->count);
+}
 
 static void print_expression(const Kernel *k, const Expr *e, Text *t)
 {
     static const char *const WORD[] = {
-        [X_DIV] = "quotient", [X_MOD] = "remainder", [X_INDEX_OF] = "index", [X_SAFE] = "safe", [X_FIRST] = "first", [X_COUNT] = "count", [X_RANGE] = "range", [X_AND] = "both",
-        [X_VALID] = "valid", [X_VALUE_OF] = "value", [X_RUN] = "run", [X_RANDOM] = "random", [X_LOAD] = "", [X_OP] = ""};
+        [X_DIV] = "quotient", [X_MOD] = "remainder", [X_INDEX_OF] = "index", [X_SAFE] = "safe",   [X_FIRST] = "first",
+        [X_COUNT] = "count",  [X_RANGE] = "range",   [X_AND] = "both",       [X_VALID] = "valid", [X_VALUE_OF] = "value",
+        [X_RUN] = "run",      [X_RANDOM] = "random", [X_LOAD] = "",          [X_OP] = ""};
     text_add(t, "    e%d = ", e->id);
     if (e->kind == X_SUM) {
         for (int i = 0; i < e->count; i++)
@@ -110,8 +114,8 @@ static void print_nest(const Kernel *k, const Nest *nest, Text *t)
                  dtype_name(nest->reductions[i].dtype));
     for (int i = 0; i < nest->store_count; i++) {
         const Store *s = &nest->stores[i];
-        text_add(t, "    %sa%d[%s] %s= %s%s%s\n", s->outer ? "at last " : "", argument(k, s->tensor), value(s->offset), s->add ? "+" : "",
-                 value(s->value), s->guard ? " if " : "", s->guard ? value(s->guard) : "");
+        text_add(t, "    %sa%d[%s] %s= %s%s%s\n", s->outer ? "at last " : "", argument(k, s->tensor), value(s->offset),
+                 s->add ? "+" : "", value(s->value), s->guard ? " if " : "", s->guard ? value(s->guard) : "");
     }
 }
 
@@ -123,14 +127,21 @@ static void print_nests(const Kernel *k, Text *t)
 
 /* ---- kinds of kernels */
 
-static void print_contraction(const Kernel *k, Text *t) { text_add(t, "  contraction\n"), contraction_print_table(k->contraction, "kernel", t); }
-static void print_attention(const Kernel *k, Text *t) { text_add(t, "  attention\n"), attention_print(k->attention, "kernel", t); }
+static void print_contraction(const Kernel *k, Text *t)
+{
+    text_add(t, "  contraction\n"), contraction_print_table(k->contraction, "kernel", t);
+}
+static void print_attention(const Kernel *k, Text *t)
+{
+    text_add(t, "  attention\n"), attention_print(k->attention, "kernel", t);
+}
 static void print_rows(const Kernel *k, Text *t) { text_add(t, "  rows\n"), rows_print(k->rows, "kernel", t); }
 
 static void print_scan(const Kernel *k, Text *t);
 static void (*const BODY[KERNEL_KINDS])(const Kernel *, Text *) = {
-    [KERNEL_NESTS] = print_nests, [KERNEL_CONTRACTION] = print_contraction, [KERNEL_ATTENTION] = print_attention,
-    [KERNEL_ROWS] = print_rows, [KERNEL_SCAN] = print_scan,
+    [KERNEL_NESTS] = print_nests,         [KERNEL_CONTRACTION] = print_contraction,
+    [KERNEL_ATTENTION] = print_attention, [KERNEL_ROWS] = print_rows,
+    [KERNEL_SCAN] = print_scan,
 };
 
 static void print_body(const Kernel *k, Text *t) { BODY[k->kind](k, t); }
@@ -171,7 +182,16 @@ static void print_all(const Program *p, Text *t)
 
 const Target trace_target = {
     .least_group = 1,
-    .name = "trace", .suffix = "txt", .transfers = MGPU_IMPLEMENTATION_AUTO, .workspace_alignment = 64, .flops_of_byte = FLOPS_OF_BYTE, .lane = lane, .map_threads = map_threads,
-    .workspace = workspace, .lower_scan = prepare_scan, .finishes = finishes,
-    .print = print, .print_all = print_all,
+    .name = "trace",
+    .suffix = "txt",
+    .transfers = MGPU_IMPLEMENTATION_AUTO,
+    .workspace_alignment = 64,
+    .flops_of_byte = FLOPS_OF_BYTE,
+    .lane = lane,
+    .map_threads = map_threads,
+    .workspace = workspace,
+    .lower_scan = prepare_scan,
+    .finishes = finishes,
+    .print = print,
+    .print_all = print_all,
 };

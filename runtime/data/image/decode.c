@@ -77,33 +77,33 @@ typedef struct DecoderSymbol {
     const char *name;
 } DecoderSymbol;
 static const DecoderSymbol JPEG_ENTRIES[] = {{&jpeg.open, "tjInitDecompress"},      {&jpeg.close, "tjDestroy"},
-                                     {&jpeg.header, "tjDecompressHeader3"}, {&jpeg.decompress, "tjDecompress2"},
-                                     {&jpeg.message, "tjGetErrorStr2"},     {&jpeg.code, "tjGetErrorCode"}};
+                                             {&jpeg.header, "tjDecompressHeader3"}, {&jpeg.decompress, "tjDecompress2"},
+                                             {&jpeg.message, "tjGetErrorStr2"},     {&jpeg.code, "tjGetErrorCode"}};
 static const DecoderSymbol PNG_ENTRIES[] = {{&png.version, "png_get_libpng_ver"},
-                                    {&png.open, "png_create_read_struct"},
-                                    {&png.open_info, "png_create_info_struct"},
-                                    {&png.close, "png_destroy_read_struct"},
-                                    {&png.error_context, "png_get_error_ptr"},
-                                    {&png.fail, "png_error"},
-                                    {&png.set_read, "png_set_read_fn"},
-                                    {&png.read_context, "png_get_io_ptr"},
-                                    {&png.read_info, "png_read_info"},
-                                    {&png.width, "png_get_image_width"},
-                                    {&png.height, "png_get_image_height"},
-                                    {&png.colour, "png_get_color_type"},
-                                    {&png.depth, "png_get_bit_depth"},
-                                    {&png.palette_to_rgb, "png_set_palette_to_rgb"},
-                                    {&png.transparency_to_alpha, "png_set_tRNS_to_alpha"},
-                                    {&png.expand_grey, "png_set_expand_gray_1_2_4_to_8"},
-                                    {&png.grey_to_rgb, "png_set_gray_to_rgb"},
-                                    {&png.strip_16, "png_set_strip_16"},
-                                    {&png.strip_alpha, "png_set_strip_alpha"},
-                                    {&png.add_alpha, "png_set_add_alpha"},
-                                    {&png.unpack, "png_set_packing"},
-                                    {&png.interlace, "png_set_interlace_handling"},
-                                    {&png.update_info, "png_read_update_info"},
-                                    {&png.row_bytes, "png_get_rowbytes"},
-                                    {&png.read_image, "png_read_image"}};
+                                            {&png.open, "png_create_read_struct"},
+                                            {&png.open_info, "png_create_info_struct"},
+                                            {&png.close, "png_destroy_read_struct"},
+                                            {&png.error_context, "png_get_error_ptr"},
+                                            {&png.fail, "png_error"},
+                                            {&png.set_read, "png_set_read_fn"},
+                                            {&png.read_context, "png_get_io_ptr"},
+                                            {&png.read_info, "png_read_info"},
+                                            {&png.width, "png_get_image_width"},
+                                            {&png.height, "png_get_image_height"},
+                                            {&png.colour, "png_get_color_type"},
+                                            {&png.depth, "png_get_bit_depth"},
+                                            {&png.palette_to_rgb, "png_set_palette_to_rgb"},
+                                            {&png.transparency_to_alpha, "png_set_tRNS_to_alpha"},
+                                            {&png.expand_grey, "png_set_expand_gray_1_2_4_to_8"},
+                                            {&png.grey_to_rgb, "png_set_gray_to_rgb"},
+                                            {&png.strip_16, "png_set_strip_16"},
+                                            {&png.strip_alpha, "png_set_strip_alpha"},
+                                            {&png.add_alpha, "png_set_add_alpha"},
+                                            {&png.unpack, "png_set_packing"},
+                                            {&png.interlace, "png_set_interlace_handling"},
+                                            {&png.update_info, "png_read_update_info"},
+                                            {&png.row_bytes, "png_get_rowbytes"},
+                                            {&png.read_image, "png_read_image"}};
 
 /* variable: of the environment, which may name another file */
 static bool open_library(const char *variable, const char *name, const char *package, const DecoderSymbol *entries, int count,
@@ -114,9 +114,10 @@ static bool open_library(const char *variable, const char *name, const char *pac
         name = other;
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        snprintf(why, MGPU_IMAGE_WHY,
-                 "pictures need the library %s, which cannot be opened; install it (Debian: apt-get install %s) or name its file in %s", name, package,
-                 variable);
+        snprintf(
+            why, MGPU_IMAGE_WHY,
+            "pictures need the library %s, which cannot be opened; install it (Debian: apt-get install %s) or name its file in %s",
+            name, package, variable);
         return false;
     }
     for (int i = 0; i < count; i++) {
@@ -178,7 +179,8 @@ static bool say(char why[MGPU_IMAGE_WHY], const char *what, const char *message)
     return false;
 }
 
-static bool make_picture(Reading *reading, int64_t width, int64_t height, int channels, DecodedPicture *p, char why[MGPU_IMAGE_WHY])
+static bool make_picture(Reading *reading, int64_t width, int64_t height, int channels, DecodedPicture *p,
+                         char why[MGPU_IMAGE_WHY])
 {
     if (width <= 0 || height <= 0 || width > MOST_PIXELS / height) {
         snprintf(why, MGPU_IMAGE_WHY, "it says that it has %lld x %lld pixels; up to %lld in all are read", (long long)width,
@@ -267,7 +269,8 @@ static bool read_jpeg(Reading *reading, void *handle, const uint8_t *bytes, int6
     return true;
 }
 
-static bool decode_jpeg(Reading *reading, const uint8_t *bytes, int64_t size, int channels, DecodedPicture *p, char why[MGPU_IMAGE_WHY])
+static bool decode_jpeg(Reading *reading, const uint8_t *bytes, int64_t size, int channels, DecodedPicture *p,
+                        char why[MGPU_IMAGE_WHY])
 {
     void *handle = jpeg.open();
     if (!handle)
@@ -348,7 +351,8 @@ static bool read_png(PngFile *f, int channels, DecodedPicture *p)
     png.interlace(f->file);
     png.update_info(f->file, f->info);
     if ((int64_t)png.row_bytes(f->file, f->info) != p->width * made)
-        mgpu_die("rows of a PNG file of %lld bytes for %lld x %d", (long long)png.row_bytes(f->file, f->info), (long long)p->width, made);
+        mgpu_die("rows of a PNG file of %lld bytes for %lld x %d", (long long)png.row_bytes(f->file, f->info),
+                 (long long)p->width, made);
     unsigned char **rows = mgpu_reading_allocate(f->reading, p->height * (int64_t)sizeof *rows);
     for (int64_t y = 0; y < p->height; y++)
         rows[y] = p->pixels + y * p->width * made;
@@ -358,7 +362,8 @@ static bool read_png(PngFile *f, int channels, DecodedPicture *p)
     return true;
 }
 
-static bool decode_png(Reading *reading, const uint8_t *bytes, int64_t size, int channels, DecodedPicture *p, char why[MGPU_IMAGE_WHY])
+static bool decode_png(Reading *reading, const uint8_t *bytes, int64_t size, int channels, DecodedPicture *p,
+                       char why[MGPU_IMAGE_WHY])
 {
     PngFile f = {.bytes = bytes, .size = size, .reading = reading, .why = why};
     volatile bool good = false;

@@ -24,7 +24,7 @@ typedef struct Files {
     int64_t count, capacity;
     int64_t left;     /* pictures in other formats, by their names */
     char *first_left; /* the first of them in byte order */
-} Files; /* in the reader's order */
+} Files;              /* in the reader's order */
 
 typedef struct Above {
     dev_t device;
@@ -40,15 +40,9 @@ typedef struct Folder {
     int image, label; /* columns; -1: not wanted */
 } Folder;
 
-static void add_name(NameList *n, const char *name)
-{
-    MGPU_PUSH(n->name, n->count, mgpu_format("%s", name));
-}
+static void add_name(NameList *n, const char *name) { MGPU_PUSH(n->name, n->count, mgpu_format("%s", name)); }
 
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static void free_names(NameList *n)
 {
@@ -96,9 +90,10 @@ static void say_left(Files *files, const char *where)
     if (files->left > 1)
         snprintf(more, sizeof more, " and %lld more are", (long long)files->left - 1);
     if (files->left)
-        mgpu_say("%s%s%s left out: pictures are files whose names end in .jpg, .jpeg or .png; ImageMagick's `mogrify -format png FILES` "
-                 "converts others",
-                 where, files->first_left, more);
+        mgpu_say(
+            "%s%s%s left out: pictures are files whose names end in .jpg, .jpeg or .png; ImageMagick's `mogrify -format png FILES` "
+            "converts others",
+            where, files->first_left, more);
     free(files->first_left);
     files->first_left = NULL;
     files->left = 0;

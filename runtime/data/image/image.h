@@ -53,7 +53,7 @@ typedef struct ImageStage {
 typedef struct ImageMeaning {
     bool labels;
     int fill;
-} ImageMeaning; /* fill: the class outside of the picture; -1 if there is none */
+} ImageMeaning;                                      /* fill: the class outside of the picture; -1 if there is none */
 ImageMeaning mgpu_image_meaning(const mgpu_input *); /* NULL: colours */
 /* Applies the stages in order. Returns false if a crop does not fit. */
 bool mgpu_image_stages(Reading *, const Image *from, const ImageStage *, int count, int64_t sample, ImageMeaning, Image *to,

@@ -48,10 +48,7 @@ static Weights weights_of(Reading *reading, int in, int out, int begin, int coun
     return w;
 }
 
-static int64_t bytes_for(const Image *to)
-{
-    return to->stride * to->height;
-}
+static int64_t bytes_for(const Image *to) { return to->stride * to->height; }
 
 static void pick_nearest(const Image *from, int width, int height, ImageWindow window, uint8_t *to)
 {
@@ -135,8 +132,8 @@ void mgpu_image_resize(Reading *reading, const Image *from, int width, int heigh
     for (int y = 0; y < window.height; y++) {
         uint8_t *row = pixels + y * to->stride;
         if (height != from->height)
-            sums->rows(wide.pixels + (w.first[y] - first) * wide.stride, wide.stride, w.weight + (int64_t)y * w.capacity, w.taps[y],
-                       to->stride, row);
+            sums->rows(wide.pixels + (w.first[y] - first) * wide.stride, wide.stride, w.weight + (int64_t)y * w.capacity,
+                       w.taps[y], to->stride, row);
         else
             memcpy(row, wide.pixels + y * wide.stride, (size_t)to->stride);
     }

@@ -73,9 +73,10 @@ static bool add_border(Reading *reading, ResizedWindow *v, int width, int height
     to.stride = (int64_t)to.width * to.channels;
     int fill = meaning.labels ? meaning.fill : 0;
     if (fill < 0) {
-        snprintf(why, MGPU_IMAGE_WHY,
-                 "%d x %d is smaller than the crop of %d x %d, and its class has no 'ignore' from 0 to 255 to fill the border with",
-                 inner.width, inner.height, width, height);
+        snprintf(
+            why, MGPU_IMAGE_WHY,
+            "%d x %d is smaller than the crop of %d x %d, and its class has no 'ignore' from 0 to 255 to fill the border with",
+            inner.width, inner.height, width, height);
         return false;
     }
     uint8_t *pixels = mgpu_reading_allocate(reading, to.stride * to.height);
@@ -89,10 +90,7 @@ static bool add_border(Reading *reading, ResizedWindow *v, int width, int height
 }
 
 /* Returns an integer in [0, count). */
-static int place(double uniform, int count)
-{
-    return (int)(uniform * count);
-}
+static int place(double uniform, int count) { return (int)(uniform * count); }
 
 static void random_window(const Reading *reading, const ImageStage *s, int64_t sample, const ResizedWindow *v, ImageWindow *w)
 {
@@ -138,8 +136,8 @@ static bool do_stage(Reading *reading, const ImageStage *s, int64_t sample, Imag
             target_height = width <= height ? n * height / width : n;
         }
         if (target_width > 1 << 20 || target_height > 1 << 20) {
-            snprintf(why, MGPU_IMAGE_WHY, "resized, its %d x %d pixels would be %lld x %lld, more than 2^20 on a side", width, height,
-                     (long long)target_width, (long long)target_height);
+            snprintf(why, MGPU_IMAGE_WHY, "resized, its %d x %d pixels would be %lld x %lld, more than 2^20 on a side", width,
+                     height, (long long)target_width, (long long)target_height);
             return false;
         }
         resize(reading, v, (int)target_width, (int)target_height, meaning);

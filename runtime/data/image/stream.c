@@ -23,9 +23,9 @@ typedef struct CachedImage {
 } CachedImage; /* in the cache */
 
 typedef struct Decoding {
-    char *folder;           /* NULL: the current folder */
-    bool *decoded;          /* for each column */
-    int64_t *sample;        /* for each sample its number in the previous stream; NULL: the same */
+    char *folder;                  /* NULL: the current folder */
+    bool *decoded;                 /* for each column */
+    int64_t *sample;               /* for each sample its number in the previous stream; NULL: the same */
     _Atomic(CachedImage *) *cache; /* for each column, then for each sample of the previous stream; NULL: no cache */
 } Decoding;
 
@@ -260,8 +260,8 @@ static void skip_bad(Stream *s)
         mgpu_fail(MGPU_BAD_INPUT, "%snone of %lld pictures can be read: %s", s->where, (long long)s->samples, f.text);
     if (f.count) {
         mgpu_say("%s: warning: %s%lld of %lld samples are left out, their pictures cannot be read: %s%s",
-                program_invocation_short_name, s->where, (long long)f.count, (long long)s->samples, f.text,
-                f.count > 1 ? "; ..." : "");
+                 program_invocation_short_name, s->where, (long long)f.count, (long long)s->samples, f.text,
+                 f.count > 1 ? "; ..." : "");
         d->sample = mgpu_allocate((size_t)(s->samples - f.count), sizeof *d->sample);
         int64_t kept = 0;
         for (int64_t i = 0; i < s->samples; i++)

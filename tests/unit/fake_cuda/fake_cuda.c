@@ -31,9 +31,16 @@ NCCL_FUNCTIONS(DECLARE_TOO)
 enum { GPUS = 8, PARAMETER_BYTES = 2048, MOST_SHARED = 200 << 10 };
 enum { STREAM_CAPTURE_UNSUPPORTED = 900 };
 
-struct CUctx_st { _Atomic int device; };
-struct CUmod_st { const FakeImage *image; };
-struct CUfunc_st { FakeKernel kernel; int runs; };
+struct CUctx_st {
+    _Atomic int device;
+};
+struct CUmod_st {
+    const FakeImage *image;
+};
+struct CUfunc_st {
+    FakeKernel kernel;
+    int runs;
+};
 struct CUevent_st {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -49,19 +56,23 @@ struct Command {
     const void *from;
     size_t bytes;
     unsigned value;
-    bool changed;              /* COPY over a bad link */
+    bool changed; /* COPY over a bad link */
     CUevent event;
     int64_t generation;
     CUfunction function;
-    void (*call)(void *);      /* CALL: of the host, with `to` */
+    void (*call)(void *); /* CALL: of the host, with `to` */
     ncclComm_t comm;
     int dtype;
     unsigned blocks;
     unsigned char parameters[PARAMETER_BYTES];
     Command *next;
 };
-struct CUgraph_st { Command *first, *last; };
-struct CUgraphExec_st { Command *first; };
+struct CUgraph_st {
+    Command *first, *last;
+};
+struct CUgraphExec_st {
+    Command *first;
+};
 struct CUstream_st {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -75,7 +86,7 @@ struct CUstream_st {
 
 static struct CUctx_st contexts[GPUS];
 static _Thread_local CUcontext current;
-static _Atomic int broken;       /* the error that all calls return from now on */
+static _Atomic int broken; /* the error that all calls return from now on */
 static _Atomic int streams;
 static _Atomic int64_t used[GPUS];
 
@@ -116,9 +127,9 @@ static CUresult enter(const char *function)
         return atomic_load(&broken);
     return is_turn("fail", function, &calls) ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
 }
-#define ENTER()                                                                                                        \
-    CUresult entered = enter(__func__);                                                                                \
-    if (entered != CUDA_SUCCESS)                                                                                       \
+#define ENTER()                                                                                                                  \
+    CUresult entered = enter(__func__);                                                                                          \
+    if (entered != CUDA_SUCCESS)                                                                                                 \
     return entered
 
 /* ---- streams */
@@ -161,7 +172,10 @@ typedef struct Group {
     int64_t sums;
     void *data[GPUS];
 } Group;
-struct ncclComm { Group *group; int member; };
+struct ncclComm {
+    Group *group;
+    int member;
+};
 
 static void sum_all(const Group *g, size_t count, int dtype)
 {
@@ -503,11 +517,13 @@ CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value)
     return value > MOST_SHARED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                        unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra)
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters,
+                        void **extra)
 {
     ENTER();
-    if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x || block_x > 1024 || block_y != 1 || block_z != 1 || extra || shared_bytes > MOST_SHARED)
+    if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x || block_x > 1024 || block_y != 1 || block_z != 1 || extra ||
+        shared_bytes > MOST_SHARED)
         return CUDA_ERROR_INVALID_VALUE;
     Command c = {.verb = RUN, .function = function, .blocks = grid_x};
     size_t at = 0;
@@ -519,7 +535,11 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
 }
 
 /* ---- memory: an allocation knows its device and size before it */
-typedef struct Header { int64_t bytes; int device; char fill[64 - 12]; } Header;
+typedef struct Header {
+    int64_t bytes;
+    int device;
+    char fill[64 - 12];
+} Header;
 
 CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
 {
@@ -567,10 +587,7 @@ CUresult cuMemFreeHost(void *memory)
     return CUDA_SUCCESS;
 }
 
-static void *pointer(CUdeviceptr p)
-{
-    return (void *)(uintptr_t)p;
-}
+static void *pointer(CUdeviceptr p) { return (void *)(uintptr_t)p; }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
@@ -596,10 +613,14 @@ static bool is_bad_link(int from, int to)
     return text && atoi(text) == from && strchr(text, '-') && atoi(strchr(text, '-') + 1) == to;
 }
 
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream stream)
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
+                           CUstream stream)
 {
     ENTER();
-    return issue(stream, &(Command){.verb = COPY, .to = pointer(to), .from = pointer(from), .bytes = bytes,
+    return issue(stream, &(Command){.verb = COPY,
+                                    .to = pointer(to),
+                                    .from = pointer(from),
+                                    .bytes = bytes,
                                     .changed = is_bad_link(from_context->device, to_context->device)});
 }
 
@@ -671,10 +692,10 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
     ENTER();
     (void)device;
     int capability = (int)number("capability", 90);
-    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? capability / 10
-             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? capability % 10
+    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR            ? capability / 10
+             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR          ? capability % 10
              : attribute == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? MOST_SHARED
-                                                                         : 8;
+                                                                                  : 8;
     return CUDA_SUCCESS;
 }
 
@@ -730,16 +751,19 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 
 CUresult cuGetErrorName(CUresult error, const char **text)
 {
-    *text = error == CUDA_SUCCESS ? "CUDA_SUCCESS" : error == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
-            : error == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : error == CUDA_ERROR_LAUNCH_FAILED ? "CUDA_ERROR_LAUNCH_FAILED"
-            : "CUDA_ERROR_UNKNOWN";
+    *text = error == CUDA_SUCCESS                 ? "CUDA_SUCCESS"
+            : error == CUDA_ERROR_OUT_OF_MEMORY   ? "CUDA_ERROR_OUT_OF_MEMORY"
+            : error == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+            : error == CUDA_ERROR_LAUNCH_FAILED   ? "CUDA_ERROR_LAUNCH_FAILED"
+                                                  : "CUDA_ERROR_UNKNOWN";
     return CUDA_SUCCESS;
 }
 
 CUresult cuGetErrorString(CUresult error, const char **text)
 {
-    *text = error == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : error == CUDA_ERROR_ILLEGAL_ADDRESS ? "an illegal memory access was encountered"
-            : "as the fake was told";
+    *text = error == CUDA_ERROR_OUT_OF_MEMORY     ? "out of memory"
+            : error == CUDA_ERROR_ILLEGAL_ADDRESS ? "an illegal memory access was encountered"
+                                                  : "as the fake was told";
     return CUDA_SUCCESS;
 }
 
@@ -752,10 +776,7 @@ ncclResult_t ncclGetVersion(int *version)
     return ncclSuccess;
 }
 
-const char *ncclGetErrorString(ncclResult_t result)
-{
-    return result == ncclSuccess ? "no error" : "unhandled cuda error";
-}
+const char *ncclGetErrorString(ncclResult_t result) { return result == ncclSuccess ? "no error" : "unhandled cuda error"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
@@ -810,7 +831,8 @@ ncclResult_t ncclReduceScatter(const void *send, void *receive, size_t count, in
     return INVALID_USAGE;
 }
 
-ncclResult_t ncclReduce(const void *send, void *receive, size_t count, int dtype, int op, int root, ncclComm_t comm, CUstream stream)
+ncclResult_t ncclReduce(const void *send, void *receive, size_t count, int dtype, int op, int root, ncclComm_t comm,
+                        CUstream stream)
 {
     (void)send, (void)receive, (void)count, (void)dtype, (void)op, (void)root, (void)comm, (void)stream;
     return INVALID_USAGE;
@@ -852,23 +874,16 @@ ncclResult_t ncclAllReduce(const void *send, void *receive, size_t count, int dt
 }
 
 /* ---- NVML: by place on the bus */
-struct nvmlDevice_st { CUdevice device; };
+struct nvmlDevice_st {
+    CUdevice device;
+};
 static struct nvmlDevice_st nvml_devices[GPUS];
 
-nvmlReturn_t nvmlInit_v2(void)
-{
-    return NVML_SUCCESS;
-}
+nvmlReturn_t nvmlInit_v2(void) { return NVML_SUCCESS; }
 
-nvmlReturn_t nvmlShutdown(void)
-{
-    return NVML_SUCCESS;
-}
+nvmlReturn_t nvmlShutdown(void) { return NVML_SUCCESS; }
 
-const char *nvmlErrorString(nvmlReturn_t result)
-{
-    return result == NVML_SUCCESS ? "Success" : "Unknown Error";
-}
+const char *nvmlErrorString(nvmlReturn_t result) { return result == NVML_SUCCESS ? "Success" : "Unknown Error"; }
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
 {

@@ -8,7 +8,11 @@ enum { FAKE_PARAMETERS = 24, FAKE_MAGIC = 0x656b6166 };
 typedef struct FakeKernel {
     const char *name;
     void (*call)(void **parameters, unsigned blocks);
-    int bytes[FAKE_PARAMETERS];  /* of each parameter; 0 ends */
+    int bytes[FAKE_PARAMETERS]; /* of each parameter; 0 ends */
 } FakeKernel;
-typedef struct FakeImage { uint32_t magic; int count; const FakeKernel *kernels; } FakeImage;
+typedef struct FakeImage {
+    uint32_t magic;
+    int count;
+    const FakeKernel *kernels;
+} FakeImage;
 #endif

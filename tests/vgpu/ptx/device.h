@@ -7,7 +7,8 @@
 #include "tests/vgpu/ptx/engine.h"
 #include "tests/vgpu/ptx/numbers.h"
 
-__attribute__((visibility("default"))) const PtxEngine *mgpu_ptx_engine = (const PtxEngine *)1; /* set when the module is loaded */
+/* set when the module is loaded */
+__attribute__((visibility("default"))) const PtxEngine *mgpu_ptx_engine = (const PtxEngine *)1;
 #define E mgpu_ptx_engine
 #define F32(bits) (((ptx_32){.u = (bits)}).f)
 #define F64(bits) (((ptx_64){.u = (bits)}).f)
@@ -65,31 +66,40 @@ static inline void *ptx_landed(uint32_t *of, int line)
 
 /* ---- 9.7.1: whole numbers */
 
-#define PTX_DIVIDE(bits)                                                                                                       \
-    static inline uint##bits##_t ptx_divisor_##bits(uint##bits##_t b, int line)                                                \
-    {                                                                                                                          \
-        if (b == 0)                                                                                                            \
-            E->fail("arithmetic", line, "a whole number is divided by zero");                                                  \
-        return b;                                                                                                              \
-    }                                                                                                                          \
-    static inline uint##bits##_t ptx_div_u##bits(uint##bits##_t a, uint##bits##_t b, int line) { return (uint##bits##_t)(a / ptx_divisor_##bits(b, line)); } \
-    static inline uint##bits##_t ptx_rem_u##bits(uint##bits##_t a, uint##bits##_t b, int line) { return (uint##bits##_t)(a % ptx_divisor_##bits(b, line)); } \
-    static inline int##bits##_t ptx_div_s##bits(int##bits##_t a, int##bits##_t b, int line)                                    \
-    {                                                                                                                          \
-        ptx_divisor_##bits((uint##bits##_t)b, line);                                                                           \
-        return b == -1 ? (int##bits##_t)(0 - (uint##bits##_t)a) : (int##bits##_t)(a / b);                                      \
-    }                                                                                                                          \
-    static inline int##bits##_t ptx_rem_s##bits(int##bits##_t a, int##bits##_t b, int line)                                    \
-    {                                                                                                                          \
-        ptx_divisor_##bits((uint##bits##_t)b, line);                                                                           \
-        return b == -1 ? 0 : (int##bits##_t)(a % b);                                                                           \
+#define PTX_DIVIDE(bits)                                                                                                         \
+    static inline uint##bits##_t ptx_divisor_##bits(uint##bits##_t b, int line)                                                  \
+    {                                                                                                                            \
+        if (b == 0)                                                                                                              \
+            E->fail("arithmetic", line, "a whole number is divided by zero");                                                    \
+        return b;                                                                                                                \
+    }                                                                                                                            \
+    static inline uint##bits##_t ptx_div_u##bits(uint##bits##_t a, uint##bits##_t b, int line)                                   \
+    {                                                                                                                            \
+        return (uint##bits##_t)(a / ptx_divisor_##bits(b, line));                                                                \
+    }                                                                                                                            \
+    static inline uint##bits##_t ptx_rem_u##bits(uint##bits##_t a, uint##bits##_t b, int line)                                   \
+    {                                                                                                                            \
+        return (uint##bits##_t)(a % ptx_divisor_##bits(b, line));                                                                \
+    }                                                                                                                            \
+    static inline int##bits##_t ptx_div_s##bits(int##bits##_t a, int##bits##_t b, int line)                                      \
+    {                                                                                                                            \
+        ptx_divisor_##bits((uint##bits##_t)b, line);                                                                             \
+        return b == -1 ? (int##bits##_t)(0 - (uint##bits##_t)a) : (int##bits##_t)(a / b);                                        \
+    }                                                                                                                            \
+    static inline int##bits##_t ptx_rem_s##bits(int##bits##_t a, int##bits##_t b, int line)                                      \
+    {                                                                                                                            \
+        ptx_divisor_##bits((uint##bits##_t)b, line);                                                                             \
+        return b == -1 ? 0 : (int##bits##_t)(a % b);                                                                             \
     }
-PTX_DIVIDE(16) PTX_DIVIDE(32) PTX_DIVIDE(64)
+PTX_DIVIDE(16)
+PTX_DIVIDE(32)
+PTX_DIVIDE(64)
 #undef PTX_DIVIDE
 
 static inline uint64_t ptx_mul_hi_u64(uint64_t a, uint64_t b)
 {
-    uint64_t low = (a & 0xFFFFFFFFu) * (b & 0xFFFFFFFFu), one = (a >> 32) * (b & 0xFFFFFFFFu), two = (a & 0xFFFFFFFFu) * (b >> 32);
+    uint64_t low = (a & 0xFFFFFFFFu) * (b & 0xFFFFFFFFu), one = (a >> 32) * (b & 0xFFFFFFFFu),
+             two = (a & 0xFFFFFFFFu) * (b >> 32);
     uint64_t middle = (low >> 32) + (one & 0xFFFFFFFFu) + (two & 0xFFFFFFFFu);
     return (a >> 32) * (b >> 32) + (one >> 32) + (two >> 32) + (middle >> 32);
 }
@@ -238,15 +248,30 @@ static inline float ptx_ex2_approx(float a) /* at most 2 ulp of f32 */
 static inline float ptx_lg2_approx(float a) /* 2^-22 absolute in [0.5, 2], relative elsewhere */
 {
     double exact = log2((double)a);
-    return !(a > 0) || isinf(a) || a == 1 ? (float)exact : a >= 0.5f && a <= 2 ? (float)(exact + (ptx_blur(1, B32(a), 0x1p-22) - 1)) : ptx_blur(exact, B32(a), 0x1p-23);
+    return !(a > 0) || isinf(a) || a == 1 ? (float)exact
+           : a >= 0.5f && a <= 2          ? (float)(exact + (ptx_blur(1, B32(a), 0x1p-22) - 1))
+                                          : ptx_blur(exact, B32(a), 0x1p-23);
 }
-static inline float ptx_rcp_approx(float a) { return isinf(a) || a == 0 ? 1 / a : ptx_blur(1 / (double)a, B32(a), 0x1p-23); } /* 1 ulp */
-static inline float ptx_sqrt_approx(float a) { return isinf(a) || !(a > 0) ? sqrtf(a) : ptx_blur(sqrt((double)a), B32(a), 0x1p-23); }
-static inline float ptx_rsqrt_approx(float a) { return isinf(a) || !(a > 0) ? 1 / sqrtf(a) : ptx_blur(1 / sqrt((double)a), B32(a), 0x1p-22); }
-static inline float ptx_sin_approx(float a) { return a != a || isinf(a) ? F32(0x7FFFFFFFu) : (float)(sin((double)a) + (a != 0) * (ptx_blur(1, B32(a), 0x1p-21) - 1)); }
-static inline float ptx_cos_approx(float a) { return a != a || isinf(a) ? F32(0x7FFFFFFFu) : (float)(cos((double)a) + (a != 0) * (ptx_blur(1, B32(a), 0x1p-21) - 1)); }
+/* 1 ulp */
+static inline float ptx_rcp_approx(float a) { return isinf(a) || a == 0 ? 1 / a : ptx_blur(1 / (double)a, B32(a), 0x1p-23); }
+static inline float ptx_sqrt_approx(float a)
+{
+    return isinf(a) || !(a > 0) ? sqrtf(a) : ptx_blur(sqrt((double)a), B32(a), 0x1p-23);
+}
+static inline float ptx_rsqrt_approx(float a)
+{
+    return isinf(a) || !(a > 0) ? 1 / sqrtf(a) : ptx_blur(1 / sqrt((double)a), B32(a), 0x1p-22);
+}
+static inline float ptx_sin_approx(float a)
+{
+    return a != a || isinf(a) ? F32(0x7FFFFFFFu) : (float)(sin((double)a) + (a != 0) * (ptx_blur(1, B32(a), 0x1p-21) - 1));
+}
+static inline float ptx_cos_approx(float a)
+{
+    return a != a || isinf(a) ? F32(0x7FFFFFFFu) : (float)(cos((double)a) + (a != 0) * (ptx_blur(1, B32(a), 0x1p-21) - 1));
+}
 static inline float ptx_tanh_approx(float a) { return ptx_blur(tanh((double)a), B32(a), 0x1p-11); } /* 2^-11 */
-static inline float ptx_div_approx(float a, float b) /* 2 ulp; b >= 2^126: 0 */
+static inline float ptx_div_approx(float a, float b)                                                /* 2 ulp; b >= 2^126: 0 */
 {
     if (a != a || b != b || isinf(a) || isinf(b) || b == 0 || a == 0)
         return a / b;
@@ -284,11 +309,15 @@ static inline uint32_t ptx_lop3(uint32_t a, uint32_t b, uint32_t c, uint32_t tab
     return r;
 }
 /* shifts by more than there are bits shift everything out */
+/* clang-format off */
 #define PTX_SHIFTS(bits)                                                                                                       \
     static inline uint##bits##_t ptx_shl_##bits(uint##bits##_t a, uint32_t by) { return by >= bits ? 0 : (uint##bits##_t)(a << by); } \
     static inline uint##bits##_t ptx_shr_u##bits(uint##bits##_t a, uint32_t by) { return by >= bits ? 0 : (uint##bits##_t)(a >> by); } \
     static inline int##bits##_t ptx_shr_s##bits(int##bits##_t a, uint32_t by) { return (int##bits##_t)(a >> (by >= bits ? bits - 1 : by)); }
-PTX_SHIFTS(16) PTX_SHIFTS(32) PTX_SHIFTS(64)
+/* clang-format on */
+PTX_SHIFTS(16)
+PTX_SHIFTS(32)
+PTX_SHIFTS(64)
 #undef PTX_SHIFTS
 static inline uint32_t ptx_shf(uint32_t a, uint32_t b, uint32_t by, int left, int wrap)
 {
@@ -303,12 +332,12 @@ static inline uint32_t ptx_prmt(uint32_t a, uint32_t b, uint32_t selector, char 
     for (uint32_t k = 0; k < 4; k++) {
         uint32_t from = selector >> 4 * k & 15u;
         switch (mode) {
-        case 'f': from = s + k; break;                       /* .f4e */
-        case 'b': from = (s - k) & 7u; break;                /* .b4e */
-        case '8': from = s; break;                           /* .rc8 */
-        case 'l': from = k > s ? k : s; break;               /* .ecl */
-        case 'r': from = k < s ? k : s; break;               /* .ecr */
-        case '6': from = 2 * (s & 1u) + (k & 1u); break;     /* .rc16 */
+        case 'f': from = s + k; break;                   /* .f4e */
+        case 'b': from = (s - k) & 7u; break;            /* .b4e */
+        case '8': from = s; break;                       /* .rc8 */
+        case 'l': from = k > s ? k : s; break;           /* .ecl */
+        case 'r': from = k < s ? k : s; break;           /* .ecr */
+        case '6': from = 2 * (s & 1u) + (k & 1u); break; /* .rc16 */
         }
         uint32_t byte = (uint32_t)(bytes >> 8 * (from & 7u)) & 255u;
         r |= (from & 8u ? (byte & 128u ? 255u : 0u) : byte) << 8 * k;
@@ -318,30 +347,40 @@ static inline uint32_t ptx_prmt(uint32_t a, uint32_t b, uint32_t selector, char 
 
 /* ---- 9.7.13.6: updates; the threads of the virtual GPU run one at a time */
 
+/* clang-format off */
 #define PTX_ATOMIC(name, type, changed)                                                                                        \
     static inline type ptx_atom_##name(type *p, type v) { type old = *p; *p = (type)(changed); return old; }
-#define PTX_ATOMICS(letter, type)                                                                                              \
-    PTX_ATOMIC(add_##letter, type, old + v) PTX_ATOMIC(min_##letter, type, v < old ? v : old) PTX_ATOMIC(max_##letter, type, v > old ? v : old)
-PTX_ATOMICS(u32, uint32_t) PTX_ATOMICS(s32, int32_t) PTX_ATOMICS(u64, uint64_t) PTX_ATOMICS(s64, int64_t)
+/* clang-format on */
+#define PTX_ATOMICS(letter, type)                                                                                                \
+    PTX_ATOMIC(add_##letter, type, old + v)                                                                                      \
+    PTX_ATOMIC(min_##letter, type, v < old ? v : old) PTX_ATOMIC(max_##letter, type, v > old ? v : old)
+PTX_ATOMICS(u32, uint32_t)
+PTX_ATOMICS(s32, int32_t)
+PTX_ATOMICS(u64, uint64_t)
+PTX_ATOMICS(s64, int64_t)
 #undef PTX_ATOMICS
-#define PTX_ATOMICS(bits)                                                                                                      \
-    PTX_ATOMIC(and_b##bits, uint##bits##_t, old & v) PTX_ATOMIC(or_b##bits, uint##bits##_t, old | v)                            \
-    PTX_ATOMIC(xor_b##bits, uint##bits##_t, old ^ v) PTX_ATOMIC(exch_b##bits, uint##bits##_t, v)                                \
-    static inline uint##bits##_t ptx_atom_cas_b##bits(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t v)             \
-    {                                                                                                                          \
-        uint##bits##_t old = *p;                                                                                               \
-        *p = old == expected ? v : old;                                                                                        \
-        return old;                                                                                                            \
+#define PTX_ATOMICS(bits)                                                                                                        \
+    PTX_ATOMIC(and_b##bits, uint##bits##_t, old &v)                                                                              \
+    PTX_ATOMIC(or_b##bits, uint##bits##_t, old | v)                                                                              \
+    PTX_ATOMIC(xor_b##bits, uint##bits##_t, old ^ v)                                                                             \
+    PTX_ATOMIC(exch_b##bits, uint##bits##_t, v)                                                                                  \
+    static inline uint##bits##_t ptx_atom_cas_b##bits(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t v)              \
+    {                                                                                                                            \
+        uint##bits##_t old = *p;                                                                                                 \
+        *p = old == expected ? v : old;                                                                                          \
+        return old;                                                                                                              \
     }
+/* clang-format off */
 PTX_ATOMICS(32) PTX_ATOMICS(64)
 #undef PTX_ATOMICS
 PTX_ATOMIC(inc_u32, uint32_t, old >= v ? 0 : old + 1)
 PTX_ATOMIC(dec_u32, uint32_t, old == 0 || old > v ? v : old - 1)
 #undef PTX_ATOMIC
 
-/* ---- 9.7.13.11: redux.sync */
+    /* clang-format on */
+    /* ---- 9.7.13.11: redux.sync */
 
-static inline uint32_t ptx_redux(char how, int is_signed, uint32_t mask, uint32_t value, int line)
+    static inline uint32_t ptx_redux(char how, int is_signed, uint32_t mask, uint32_t value, int line)
 {
     uint32_t all[32], r = value;
     E->gather(mask, value, all, line);
@@ -353,8 +392,8 @@ static inline uint32_t ptx_redux(char how, int is_signed, uint32_t mask, uint32_
         int less = is_signed ? (int32_t)v < (int32_t)r : v < r;
         switch (how) {
         case 'a': r += v; break;
-        case 'm': r = less ? v : r; break;      /* min */
-        case 'M': r = less ? r : v; break;      /* max */
+        case 'm': r = less ? v : r; break; /* min */
+        case 'M': r = less ? r : v; break; /* max */
         case '&': r &= v; break;
         case 'o': r |= v; break;
         case 'x': r ^= v; break;

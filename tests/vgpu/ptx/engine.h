@@ -20,8 +20,8 @@ typedef struct PtxMatrices {
  * while it is in flight, and before anything has set them: NaN that no arithmetic makes */
 typedef struct PtxGroupMatrices {
     int type, n, k;
-    int transposed[2], negated[2];      /* a, b */
-    const unsigned short *d, *a;        /* n / 2, 4; a NULL: it is in shared memory */
+    int transposed[2], negated[2]; /* a, b */
+    const unsigned short *d, *a;   /* n / 2, 4; a NULL: it is in shared memory */
 } PtxGroupMatrices;
 #define PTX_IN_FLIGHT 0x7FBADBADu
 #define PTX_NEVER_SET 0x7FBADBAEu
@@ -51,7 +51,8 @@ typedef struct PtxEngine {
     void (*group_commit)(int line);
     void (*group_wait)(unsigned groups, int line);
     /* touched: of each register, since the thread's last wgmma.fence; a, b: descriptors */
-    void (*group_multiply)(const PtxGroupMatrices *, uint32_t *registers, const unsigned char *touched, uint64_t a, uint64_t b, int adds, int line);
+    void (*group_multiply)(const PtxGroupMatrices *, uint32_t *registers, const unsigned char *touched, uint64_t a, uint64_t b,
+                           int adds, int line);
 } PtxEngine;
 extern const PtxEngine vgpu_ptx_engine;
 #endif

@@ -8,7 +8,10 @@
  * others "*": `print` looks at them. operands: d, destination; a, source; w, W: the same of twice the bits; u, v: destination, source u32; p, q: source, destination
  * predicate. text: C; $0, $1 ..: operands; $T, $U: C's name of the type, without sign; $W: of twice the bits; $t: the type; $b: its bits;
  * $r: rounding; $l: line. */
-typedef struct Row { const char *words, *others, *types, *operands, *text; PrintInstruction *print; } Row;
+typedef struct Row {
+    const char *words, *others, *types, *operands, *text;
+    PrintInstruction *print;
+} Row;
 
 #define WHOLE "u16 s16 u32 s32 u64 s64"
 #define SIGNED "s16 s32 s64"
@@ -16,7 +19,8 @@ typedef struct Row { const char *words, *others, *types, *operands, *text; Print
 #define REAL "f32 f64"
 #define ANY "b16 u16 s16 b32 u32 s32 f32 b64 u64 s64 f64"
 
-static PrintInstruction print_mov, print_setp, print_convert, print_branch, print_call, print_nothing, print_return, print_trap, print_grids;
+static PrintInstruction print_mov, print_setp, print_convert, print_branch, print_call, print_nothing, print_return, print_trap,
+    print_grids;
 
 static const Row ROWS[] = {
     /* 9.7.1 whole numbers, 9.7.2 with carry */
@@ -133,8 +137,9 @@ static const Row ROWS[] = {
     {"cvt", "rn rz rm rp rna rni rzi rmi rpi ftz sat u8 s8 u16 s16 u32 s32 u64 s64 f16 bf16 f32 f64 f16x2 bf16x2 tf32",
      "u8 s8 u16 s16 u32 s32 u64 s64 f16 bf16 f32 f64 f16x2 bf16x2 tf32 b16", "", "", print_convert},
     {"cvta", "to global shared shared::cta local const param", "u32 u64", "", "", ptx_print_convert_address},
-#define HOW "weak volatile relaxed acquire release cta gpu sys cluster global param param::entry param::func shared shared::cta local const v2 v4 v8 " \
-            "ca cg cs lu cv wb wt L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B L2::128B L2::256B"
+#define HOW                                                                                                                                    \
+    "weak volatile relaxed acquire release cta gpu sys cluster global param param::entry param::func shared shared::cta local const v2 v4 v8 " \
+    "ca cg cs lu cv wb wt L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B L2::128B L2::256B"
     {"ld", "nc " HOW, "b8 u8 s8 " ANY, "", "", ptx_print_load},
     {"st", HOW, "b8 u8 s8 " ANY, "", "", ptx_print_store},
     {"prefetch", "global local L1 L2", "", "", "", print_nothing},
@@ -163,9 +168,11 @@ static const Row ROWS[] = {
     {"membar", "cta gl sys", "", "", "", print_nothing},
     {"fence proxy async", "global shared::cta shared::cluster", "", "", "E->fence_proxy()", NULL},
     {"fence", "sc acq_rel acquire release cta gpu sys cluster", "", "", "", print_nothing},
-    {"atom", "relaxed acquire release acq_rel cta gpu sys cluster global shared shared::cta add min max and or xor exch cas inc dec",
+    {"atom",
+     "relaxed acquire release acq_rel cta gpu sys cluster global shared shared::cta add min max and or xor exch cas inc dec",
      "b32 u32 s32 b64 u64 s64", "", "", ptx_print_atomic},
-    {"red", "relaxed release cta gpu sys cluster global shared shared::cta add min max and or xor inc dec", "b32 u32 s32 b64 u64 s64", "", "", ptx_print_atomic},
+    {"red", "relaxed release cta gpu sys cluster global shared shared::cta add min max and or xor inc dec",
+     "b32 u32 s32 b64 u64 s64", "", "", ptx_print_atomic},
     {"griddepcontrol wait", "", "", "", "", print_grids},
     {"griddepcontrol launch_dependents", "", "", "", "", print_grids},
     {"shfl sync", "up down bfly idx", "b32", "", "", ptx_print_shuffle},
@@ -180,7 +187,8 @@ static const Row ROWS[] = {
     {"wgmma mma_async sync aligned", "*", "f32", "", "", ptx_print_group_matrices},
     /* 9.7.14 matrices */
     {"ldmatrix sync aligned m8n8", "x1 x2 x4 trans shared shared::cta", "b16", "", "", ptx_print_load_matrices},
-    {"mma sync aligned row col", "m16n8k4 m16n8k8 m16n8k16 m8n8k4 f16 bf16 tf32 f32 f64", "f16 f32 f64", "", "", ptx_print_matrices},
+    {"mma sync aligned row col", "m16n8k4 m16n8k8 m16n8k16 m8n8k4 f16 bf16 tf32 f32 f64", "f16 f32 f64", "", "",
+     ptx_print_matrices},
 };
 
 /* ---- finding the row */
@@ -241,13 +249,17 @@ static char *substitute(Printer *p, const Row *r)
     for (const char *at = r->text, *end; *at; at = end) {
         end = at + (*at == '$' ? 2 : strcspn(at, "$"));
         const TypeInfo *t = &ptx_types[p->type];
-        char *more = *at != '$' ? ptx_format(p->ptx, "%.*s", (int)(end - at), at)
+        char *more = *at != '$'     ? ptx_format(p->ptx, "%.*s", (int)(end - at), at)
                      : at[1] == 'T' ? ptx_format(p->ptx, "%s", t->c)
                      : at[1] == 'U' ? ptx_format(p->ptx, "%s", ptx_types[without_sign(p->type)].c)
                      : at[1] == 'W' ? ptx_format(p->ptx, "%s", ptx_types[twice(p->type)].c)
                      : at[1] == 't' ? ptx_format(p->ptx, "%s", t->name)
                      : at[1] == 'b' ? ptx_format(p->ptx, "%u", 8 * t->bytes)
-                     : at[1] == 'r' ? ptx_format(p->ptx, "%s", ptx_has(p->at, "rz") ? "z" : ptx_has(p->at, "rm") ? "m" : ptx_has(p->at, "rp") ? "p" : "n")
+                     : at[1] == 'r' ? ptx_format(p->ptx, "%s",
+                                                 ptx_has(p->at, "rz")   ? "z"
+                                                 : ptx_has(p->at, "rm") ? "m"
+                                                 : ptx_has(p->at, "rp") ? "p"
+                                                                        : "n")
                      : at[1] == 'l' ? ptx_format(p->ptx, "%d", p->at->line)
                      : at[1] == 'c' ? ptx_format(p->ptx, "%s", ptx_has(p->at, "cc") ? "&CC" : "&(uint32_t){0}")
                                     : operand_value(p, &p->at->operand[at[1] - '0'], r->operands[at[1] - '0']);
@@ -324,7 +336,8 @@ static void print_call(Printer *p)
     need_operands(p, 1, 3);
     const Statement *s = p->at;
     bool results = s->operand[0].kind == OPERAND_LIST;
-    const Operand *name = &s->operand[results], *lists[] = {results ? &s->operand[0] : NULL, s->operands > results + 1 ? &s->operand[results + 1] : NULL};
+    const Operand *name = &s->operand[results],
+                  *lists[] = {results ? &s->operand[0] : NULL, s->operands > results + 1 ? &s->operand[results + 1] : NULL};
     const Function *f;
     if (!name->name)
         ptx_refuse(p, "a call of no function");
@@ -372,23 +385,45 @@ static void print_mov(Printer *p)
     }
     char *value = ptx_format(p->ptx, "%s", "0");
     for (int k = 0; k < from->count; k++)
-        value = ptx_format(p->ptx, "%s | (%s)%s << %u", value, ptx_types[whole].c, ptx_source(p, &from->parts[k], part), bits * (unsigned)k);
+        value = ptx_format(p->ptx, "%s | (%s)%s << %u", value, ptx_types[whole].c, ptx_source(p, &from->parts[k], part),
+                           bits * (unsigned)k);
     ptx_assign(p, to, whole, value);
 }
 
 /* ---- 9.7.6.2 setp */
 
-static const struct { const char *name, *whole, *real; } COMPARISONS[] = { /* of whole and of floating-point numbers; NULL: none */
-    {"eq", "a == b", "a == b"}, {"ne", "a != b", "a < b || a > b"}, {"lt", "a < b", "a < b"}, {"le", "a <= b", "a <= b"},
-    {"gt", "a > b", "a > b"}, {"ge", "a >= b", "a >= b"}, {"lo", "a < b", NULL}, {"ls", "a <= b", NULL}, {"hi", "a > b", NULL}, {"hs", "a >= b", NULL},
-    {"equ", NULL, "!(a < b || a > b)"}, {"neu", NULL, "a != b"}, {"ltu", NULL, "!(a >= b)"}, {"leu", NULL, "!(a > b)"}, {"gtu", NULL, "!(a <= b)"},
-    {"geu", NULL, "!(a < b)"}, {"num", NULL, "a == a && b == b"}, {"nan", NULL, "a != a || b != b"},
+/* of whole and of floating-point numbers; NULL: none */
+static const struct {
+    const char *name, *whole, *real;
+} COMPARISONS[] = {
+    {"eq", "a == b", "a == b"},
+    {"ne", "a != b", "a < b || a > b"},
+    {"lt", "a < b", "a < b"},
+    {"le", "a <= b", "a <= b"},
+    {"gt", "a > b", "a > b"},
+    {"ge", "a >= b", "a >= b"},
+    {"lo", "a < b", NULL},
+    {"ls", "a <= b", NULL},
+    {"hi", "a > b", NULL},
+    {"hs", "a >= b", NULL},
+    {"equ", NULL, "!(a < b || a > b)"},
+    {"neu", NULL, "a != b"},
+    {"ltu", NULL, "!(a >= b)"},
+    {"leu", NULL, "!(a > b)"},
+    {"gtu", NULL, "!(a <= b)"},
+    {"geu", NULL, "!(a < b)"},
+    {"num", NULL, "a == a && b == b"},
+    {"nan", NULL, "a != a || b != b"},
 };
 
 static void print_setp(Printer *p)
 {
     const Statement *s = p->at;
-    const char *operator= ptx_has(s, "and") ? "&" : ptx_has(s, "or") ? "|" : ptx_has(s, "xor") ? "^" : NULL, *c = ptx_types[p->type].c, *test = NULL;
+    const char *operator= ptx_has(s, "and") ? "&"
+    : ptx_has(s, "or")                      ? "|"
+    : ptx_has(s, "xor")                     ? "^"
+                                            : NULL,
+               *c = ptx_types[p->type].c, *test = NULL;
     need_operands(p, operator? 4 : 3, operator? 4 : 3);
     for (size_t k = 0; k < sizeof COMPARISONS / sizeof *COMPARISONS; k++)
         if (ptx_has(s, COMPARISONS[k].name))
@@ -410,8 +445,12 @@ static void print_setp(Printer *p)
 /* n, z, m, p, a, or 0; *whole: .rni and others, to a whole number */
 static char rounding(const Statement *s, bool *whole)
 {
-    static const struct { const char *name; char how; bool whole; } list[] = {{"rn", 'n', false}, {"rz", 'z', false}, {"rm", 'm', false}, {"rp", 'p', false},
-        {"rna", 'a', false}, {"rni", 'n', true}, {"rzi", 'z', true}, {"rmi", 'm', true}, {"rpi", 'p', true}};
+    static const struct {
+        const char *name;
+        char how;
+        bool whole;
+    } list[] = {{"rn", 'n', false}, {"rz", 'z', false}, {"rm", 'm', false}, {"rp", 'p', false}, {"rna", 'a', false},
+                {"rni", 'n', true}, {"rzi", 'z', true}, {"rmi", 'm', true}, {"rpi", 'p', true}};
     *whole = false;
     for (size_t k = 0; k < sizeof list / sizeof *list; k++)
         if (ptx_has(s, list[k].name)) {
@@ -430,7 +469,9 @@ static char *real_source(Printer *p, const Operand *o, Type type)
     char *text = ptx_source(p, o, type);
     if (type == TYPE_F32 && ptx_has(p->at, "ftz"))
         return ptx_format(p->ptx, "ptx_flush(%s)", text);
-    return type == TYPE_F16 ? ptx_format(p->ptx, "ptx_from_f16(%s)", text) : type == TYPE_BF16 ? ptx_format(p->ptx, "ptx_from_bf16(%s)", text) : text;
+    return type == TYPE_F16    ? ptx_format(p->ptx, "ptx_from_f16(%s)", text)
+           : type == TYPE_BF16 ? ptx_format(p->ptx, "ptx_from_bf16(%s)", text)
+                               : text;
 }
 
 static char *to_real(Printer *p, const char *text, Type from, Type to, char how, bool whole)
@@ -471,8 +512,9 @@ static void print_convert(Printer *p)
         if (from != TYPE_F32 || (how != 'n' && how != 'z'))
             ptx_refuse(p, "is not known to the virtual GPU");
         const char *bits = to == TYPE_F16X2 ? "5, 10" : "8, 7";
-        ptx_assign(p, o, to, ptx_format(p->ptx, "ptx_narrow(%s, %s, '%c') << 16 | ptx_narrow(%s, %s, '%c')", ptx_source(p, &o[1], from), bits, how,
-                                        ptx_source(p, &o[2], from), bits, how));
+        ptx_assign(p, o, to,
+                   ptx_format(p->ptx, "ptx_narrow(%s, %s, '%c') << 16 | ptx_narrow(%s, %s, '%c')", ptx_source(p, &o[1], from),
+                              bits, how, ptx_source(p, &o[2], from), bits, how));
         return;
     }
     need_operands(p, 2, 2);
@@ -481,12 +523,14 @@ static void print_convert(Printer *p)
             ptx_refuse(p, "is not known to the virtual GPU");
         ptx_assign(p, o, to, ptx_format(p->ptx, "ptx_to_tf32(%s, '%c')", ptx_source(p, &o[1], from), how));
     } else if (is_real(to))
-        ptx_assign(p, o, to, to_real(p, is_real(from) ? real_source(p, &o[1], from) : ptx_source(p, &o[1], from), from, to, how, whole));
+        ptx_assign(p, o, to,
+                   to_real(p, is_real(from) ? real_source(p, &o[1], from) : ptx_source(p, &o[1], from), from, to, how, whole));
     else if (is_real(from)) {
         if (!whole)
             ptx_refuse(p, "without a rounding to a whole number");
-        ptx_assign(p, o, to, ptx_format(p->ptx, "(%s)ptx_to_%s(%s, %u, '%c')", ptx_types[to].c, is_signed(to) ? "signed" : "unsigned",
-                                        real_source(p, &o[1], from), 8 * ptx_types[to].bytes, how));
+        ptx_assign(p, o, to,
+                   ptx_format(p->ptx, "(%s)ptx_to_%s(%s, %u, '%c')", ptx_types[to].c, is_signed(to) ? "signed" : "unsigned",
+                              real_source(p, &o[1], from), 8 * ptx_types[to].bytes, how));
     } else if (ptx_has(s, "sat"))
         ptx_refuse(p, "is not known to the virtual GPU");
     else

@@ -134,7 +134,8 @@ static void store(const Place *p, const void *object, size_t bytes)
 static void *compile(const PtxText *c, bool checked, size_t *bytes, char *log, size_t room)
 {
     enum { LONGEST = 200 };
-    char folder[LONGEST + 20], source[LONGEST + 40], object[LONGEST + 40], errors[LONGEST + 40], part[LONGEST + 40], command[2 * 4096];
+    char folder[LONGEST + 20], source[LONGEST + 40], object[LONGEST + 40], errors[LONGEST + 40], part[LONGEST + 40],
+        command[2 * 4096];
     const char *given = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%s/vgpu-ptx-XXXXXX", given && *given && strlen(given) < LONGEST ? given : "/tmp");
     if (!mkdtemp(folder)) {
@@ -204,8 +205,10 @@ void *ptx_load(const char *text, int capability, int version, bool checked, size
     void *volatile image = NULL;
     *error = CUDA_ERROR_INVALID_PTX;
     if (setjmp(ptx.end) == 0) {
-        const char *head = strstr(text, "\n.address_size"); /* behind .version and .target: all that is asked of what the cache has */
-        CUresult refused = refuses(ptx_parse(&ptx, ptx_scan(&ptx, text, head ? (size_t)(head - text) : strlen(text))), capability, version, log, room);
+        /* behind .version and .target: all that is asked of what the cache has */
+        const char *head = strstr(text, "\n.address_size");
+        CUresult refused = refuses(ptx_parse(&ptx, ptx_scan(&ptx, text, head ? (size_t)(head - text) : strlen(text))), capability,
+                                   version, log, room);
         if (refused)
             *error = refused;
         else {

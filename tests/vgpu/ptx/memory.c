@@ -49,7 +49,8 @@ static const Operand *elements(Printer *p, const Operand *o, int *count)
 /* "volatile operations have the same memory synchronization semantics as relaxed ones of system scope" (8.4) */
 static bool is_of_system(const Statement *s, Space space)
 {
-    return (space == SPACE_GLOBAL || space == SPACE_NONE) && (ptx_has(s, "volatile") || (ptx_has(s, "relaxed") && ptx_has(s, "sys")));
+    return (space == SPACE_GLOBAL || space == SPACE_NONE) &&
+           (ptx_has(s, "volatile") || (ptx_has(s, "relaxed") && ptx_has(s, "sys")));
 }
 
 void ptx_print_load(Printer *p)
@@ -88,7 +89,8 @@ void ptx_print_store(Printer *p)
     const Operand *from = elements(p, &s->operand[1], &count);
     const char *c = ptx_types[p->type].c;
     ptx_add(p->out, "{ %s *q = %s; ", c,
-            place(p, &s->operand[0], space_of(s), (unsigned)count * ptx_types[p->type].bytes, is_of_system(s, space_of(s)) ? "SYSTEM_STORE" : "STORE"));
+            place(p, &s->operand[0], space_of(s), (unsigned)count * ptx_types[p->type].bytes,
+                  is_of_system(s, space_of(s)) ? "SYSTEM_STORE" : "STORE"));
     for (int k = 0; k < count; k++)
         ptx_add(p->out, "q[%d] = %s; ", k, ptx_source(p, &from[k], p->type));
     ptx_add(p->out, "} ");

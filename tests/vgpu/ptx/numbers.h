@@ -6,12 +6,38 @@
 #include <math.h>
 #include <stdint.h>
 
-typedef union { float f; uint32_t u; } ptx_32;
-typedef union { double f; uint64_t u; } ptx_64;
-static inline float ptx_float(uint32_t bits) { ptx_32 v; v.u = bits; return v.f; }
-static inline uint32_t ptx_bits(float value) { ptx_32 v; v.f = value; return v.u; }
-static inline double ptx_double(uint64_t bits) { ptx_64 v; v.u = bits; return v.f; }
-static inline uint64_t ptx_bits_64(double value) { ptx_64 v; v.f = value; return v.u; }
+typedef union {
+    float f;
+    uint32_t u;
+} ptx_32;
+typedef union {
+    double f;
+    uint64_t u;
+} ptx_64;
+static inline float ptx_float(uint32_t bits)
+{
+    ptx_32 v;
+    v.u = bits;
+    return v.f;
+}
+static inline uint32_t ptx_bits(float value)
+{
+    ptx_32 v;
+    v.f = value;
+    return v.u;
+}
+static inline double ptx_double(uint64_t bits)
+{
+    ptx_64 v;
+    v.u = bits;
+    return v.f;
+}
+static inline uint64_t ptx_bits_64(double value)
+{
+    ptx_64 v;
+    v.f = value;
+    return v.u;
+}
 
 /* ---- to fewer bits: how = n nearest, ties to even; z to zero; m down; p up; a nearest, ties away from zero */
 
@@ -22,7 +48,11 @@ static inline uint64_t ptx_round_off(uint64_t mantissa, int drop, int negative, 
         return mantissa << -drop;
     uint64_t rest = drop > 63 ? mantissa : mantissa & (((uint64_t)1 << drop) - 1), kept = drop > 63 ? 0 : mantissa >> drop;
     uint64_t half = drop > 63 ? UINT64_MAX : (uint64_t)1 << (drop - 1);
-    int up = how == 'n' ? rest > half || (rest == half && kept & 1) : how == 'a' ? rest >= half : how == 'm' ? rest && negative : how == 'p' ? rest && !negative : 0;
+    int up = how == 'n'   ? rest > half || (rest == half && kept & 1)
+             : how == 'a' ? rest >= half
+             : how == 'm' ? rest && negative
+             : how == 'p' ? rest && !negative
+                          : 0;
     return kept + (uint64_t)up;
 }
 
@@ -30,7 +60,8 @@ static inline uint64_t ptx_round_off(uint64_t mantissa, int drop, int negative, 
 static inline uint32_t ptx_narrow(double value, int exponent_bits, int mantissa_bits, char how)
 {
     uint64_t bits = ptx_bits_64(value), mantissa = bits & 0xFFFFFFFFFFFFFu;
-    int negative = (int)(bits >> 63), exponent = (int)(bits >> 52 & 2047), bias = (1 << (exponent_bits - 1)) - 1, most = 2 * bias + 1;
+    int negative = (int)(bits >> 63), exponent = (int)(bits >> 52 & 2047), bias = (1 << (exponent_bits - 1)) - 1,
+        most = 2 * bias + 1;
     uint32_t sign = (uint32_t)negative << (exponent_bits + mantissa_bits), infinite = (uint32_t)most << mantissa_bits;
     if (exponent == 2047 && mantissa)
         return ((uint32_t)1 << (exponent_bits + mantissa_bits)) - 1; /* PTX: canonical NaN has all bits set but the sign */
@@ -38,10 +69,11 @@ static inline uint32_t ptx_narrow(double value, int exponent_bits, int mantissa_
         return sign | infinite;
     if (exponent == 0)
         return sign | (uint32_t)((how == 'm' && negative && mantissa) || (how == 'p' && !negative && mantissa));
-    int place = exponent - 1023 + bias;             /* of the result */
+    int place = exponent - 1023 + bias; /* of the result */
     int drop = 52 - mantissa_bits + (place < 1 ? 1 - place : 0);
     uint64_t kept = ptx_round_off(mantissa | (uint64_t)1 << 52, drop, negative, how);
-    uint64_t whole = kept + ((uint64_t)(place < 1 ? 0 : place - 1) << mantissa_bits); /* the leading 1 adds one to the exponent */
+    /* the leading 1 adds one to the exponent */
+    uint64_t whole = kept + ((uint64_t)(place < 1 ? 0 : place - 1) << mantissa_bits);
     if (whole >= infinite)
         return sign | (how == 'z' || (how == 'm' && !negative) || (how == 'p' && negative) ? infinite - 1 : infinite);
     return sign | (uint32_t)whole;
@@ -74,16 +106,21 @@ static inline float ptx_fma_f32(float a, float b, float c, char how)
 {
     double product = (double)a * b, sum = product + c, part = sum - product, rest = (product - (sum - part)) + (c - part);
     if (sum == 0) /* of opposite signs: -0 where it is rounded down */
-        return (ptx_bits_64(product) ^ ptx_bits_64(c)) >> 63 ? (how == 'm' ? -0.0f : 0.0f) : ptx_float((uint32_t)(ptx_bits_64(product) >> 32) & 0x80000000u);
+        return (ptx_bits_64(product) ^ ptx_bits_64(c)) >> 63 ? (how == 'm' ? -0.0f : 0.0f)
+                                                             : ptx_float((uint32_t)(ptx_bits_64(product) >> 32) & 0x80000000u);
     uint32_t bits = ptx_narrow(sum, 8, 23, how);
     if (sum - sum != 0 || rest == 0 || ptx_float(bits) != sum || (rest > 0) == (how == 'm' || (how == 'z' && sum > 0)))
         return ptx_float(bits);
-    return ptx_float((rest > 0) == (sum > 0) ? bits + 1 : bits - 1); /* f64 rounded it to a number of f32, away from the right side */
+    /* f64 rounded it to a number of f32, away from the right side */
+    return ptx_float((rest > 0) == (sum > 0) ? bits + 1 : bits - 1);
 }
 
 /* ---- to whole numbers: NaN becomes 0, what does not fit the nearest that does */
 
-static inline double ptx_whole(double v, char how) { return how == 'n' ? rint(v) : how == 'z' ? trunc(v) : how == 'm' ? floor(v) : ceil(v); }
+static inline double ptx_whole(double v, char how)
+{
+    return how == 'n' ? rint(v) : how == 'z' ? trunc(v) : how == 'm' ? floor(v) : ceil(v);
+}
 static inline int64_t ptx_to_signed(double v, int bits, char how)
 {
     double limit = ldexp(1.0, bits - 1), whole = ptx_whole(v, how);
@@ -91,7 +128,7 @@ static inline int64_t ptx_to_signed(double v, int bits, char how)
         return 0;
     if (whole >= limit)
         return (int64_t)(((uint64_t)1 << (bits - 1)) - 1);
-    return whole <= -limit ? (int64_t)-((uint64_t)1 << (bits - 1)) : (int64_t)whole;
+    return whole <= -limit ? (int64_t) - ((uint64_t)1 << (bits - 1)) : (int64_t)whole;
 }
 static inline uint64_t ptx_to_unsigned(double v, int bits, char how)
 {

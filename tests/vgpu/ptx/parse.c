@@ -6,14 +6,17 @@
 #include <string.h>
 
 const TypeInfo ptx_types[TYPES] = {
-    [TYPE_NONE] = {"", "void", 0, false},           [TYPE_PRED] = {"pred", "unsigned char", 1, false}, [TYPE_B8] = {"b8", "uint8_t", 1, false},
-    [TYPE_U8] = {"u8", "uint8_t", 1, false},        [TYPE_S8] = {"s8", "int8_t", 1, false},            [TYPE_B16] = {"b16", "uint16_t", 2, false},
-    [TYPE_U16] = {"u16", "uint16_t", 2, false},     [TYPE_S16] = {"s16", "int16_t", 2, false},         [TYPE_F16] = {"f16", "uint16_t", 2, false},
-    [TYPE_BF16] = {"bf16", "uint16_t", 2, false},   [TYPE_B32] = {"b32", "uint32_t", 4, false},        [TYPE_U32] = {"u32", "uint32_t", 4, false},
-    [TYPE_S32] = {"s32", "int32_t", 4, false},      [TYPE_F32] = {"f32", "float", 4, true},            [TYPE_F16X2] = {"f16x2", "uint32_t", 4, false},
-    [TYPE_BF16X2] = {"bf16x2", "uint32_t", 4, false}, [TYPE_TF32] = {"tf32", "uint32_t", 4, false},    [TYPE_B64] = {"b64", "uint64_t", 8, false},
-    [TYPE_U64] = {"u64", "uint64_t", 8, false},     [TYPE_S64] = {"s64", "int64_t", 8, false},         [TYPE_F64] = {"f64", "double", 8, true},
-    [TYPE_B128] = {"b128", "ptx_128", 16, false},
+    [TYPE_NONE] = {"", "void", 0, false},           [TYPE_PRED] = {"pred", "unsigned char", 1, false},
+    [TYPE_B8] = {"b8", "uint8_t", 1, false},        [TYPE_U8] = {"u8", "uint8_t", 1, false},
+    [TYPE_S8] = {"s8", "int8_t", 1, false},         [TYPE_B16] = {"b16", "uint16_t", 2, false},
+    [TYPE_U16] = {"u16", "uint16_t", 2, false},     [TYPE_S16] = {"s16", "int16_t", 2, false},
+    [TYPE_F16] = {"f16", "uint16_t", 2, false},     [TYPE_BF16] = {"bf16", "uint16_t", 2, false},
+    [TYPE_B32] = {"b32", "uint32_t", 4, false},     [TYPE_U32] = {"u32", "uint32_t", 4, false},
+    [TYPE_S32] = {"s32", "int32_t", 4, false},      [TYPE_F32] = {"f32", "float", 4, true},
+    [TYPE_F16X2] = {"f16x2", "uint32_t", 4, false}, [TYPE_BF16X2] = {"bf16x2", "uint32_t", 4, false},
+    [TYPE_TF32] = {"tf32", "uint32_t", 4, false},   [TYPE_B64] = {"b64", "uint64_t", 8, false},
+    [TYPE_U64] = {"u64", "uint64_t", 8, false},     [TYPE_S64] = {"s64", "int64_t", 8, false},
+    [TYPE_F64] = {"f64", "double", 8, true},        [TYPE_B128] = {"b128", "ptx_128", 16, false},
 };
 
 Type ptx_type(const char *name, size_t length)
@@ -26,16 +29,24 @@ Type ptx_type(const char *name, size_t length)
 
 Space ptx_space(const char *name, size_t length)
 {
-    static const struct { const char *name; Space space; } spaces[] = {
-        {"reg", SPACE_REG}, {"param", SPACE_PARAM}, {"param::entry", SPACE_PARAM}, {"param::func", SPACE_PARAM}, {"global", SPACE_GLOBAL},
-        {"const", SPACE_CONST}, {"shared", SPACE_SHARED}, {"shared::cta", SPACE_SHARED}, {"local", SPACE_LOCAL}};
+    static const struct {
+        const char *name;
+        Space space;
+    } spaces[] = {{"reg", SPACE_REG},           {"param", SPACE_PARAM},        {"param::entry", SPACE_PARAM},
+                  {"param::func", SPACE_PARAM}, {"global", SPACE_GLOBAL},      {"const", SPACE_CONST},
+                  {"shared", SPACE_SHARED},     {"shared::cta", SPACE_SHARED}, {"local", SPACE_LOCAL}};
     for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++)
         if (strlen(spaces[k].name) == length && memcmp(spaces[k].name, name, length) == 0)
             return spaces[k].space;
     return SPACE_NONE;
 }
 
-typedef struct Parser { Ptx *ptx; const Token *at; Module *module; unsigned used_bytes; } Parser;
+typedef struct Parser {
+    Ptx *ptx;
+    const Token *at;
+    Module *module;
+    unsigned used_bytes;
+} Parser;
 
 /* ---- tokens */
 
@@ -288,7 +299,11 @@ static void parse_variables(Parser *p, Function *f, int *room, Space space)
             s->variable = parse_variable(p, space);
         else { /* of the first one's type */
             s->variable = ptx_allocate(p->ptx, sizeof *s->variable);
-            *s->variable = (Variable){.space = space, .type = type, .line = p->at->line, .name = need_word(p), .bytes = ptx_types[type].bytes,
+            *s->variable = (Variable){.space = space,
+                                      .type = type,
+                                      .line = p->at->line,
+                                      .name = need_word(p),
+                                      .bytes = ptx_types[type].bytes,
                                       .align = (int)ptx_types[type].bytes};
         }
         type = s->variable->type;

@@ -35,14 +35,8 @@ static char *c_name(Ptx *p, const char *prefix, const char *name)
     return text;
 }
 
-char *ptx_label(Printer *p, const char *name)
-{
-    return c_name(p->ptx, "L_", name);
-}
-char *ptx_parameter(Printer *p, const char *name)
-{
-    return c_name(p->ptx, "P_", name);
-}
+char *ptx_label(Printer *p, const char *name) { return c_name(p->ptx, "L_", name); }
+char *ptx_parameter(Printer *p, const char *name) { return c_name(p->ptx, "P_", name); }
 
 /* ---- looking up */
 
@@ -96,10 +90,7 @@ bool ptx_has(const Statement *s, const char *modifier)
     return false;
 }
 
-void ptx_refuse(Printer *p, const char *why)
-{
-    ptx_fail(p->ptx, p->at->line, "%s: %s", p->at->name, why);
-}
+void ptx_refuse(Printer *p, const char *why) { ptx_fail(p->ptx, p->at->line, "%s: %s", p->at->name, why); }
 
 /* ---- what C calls it: registers that hold float and double are those, whether or not they are declared so */
 
@@ -179,7 +170,8 @@ static char *read_register(Printer *p, const Variable *v, const char *name)
     int place = async_place(v, name);
     if (!place)
         return c_name(p->ptx, "_", name);
-    return ptx_format(p->ptx, "(H[%d] = 1, *(%s *)ptx_landed(&G[%d], %d))", place - 1, ptx_types[held(v)].c, place - 1, p->at->line);
+    return ptx_format(p->ptx, "(H[%d] = 1, *(%s *)ptx_landed(&G[%d], %d))", place - 1, ptx_types[held(v)].c, place - 1,
+                      p->at->line);
 }
 
 /* ---- sources */
@@ -228,14 +220,10 @@ static char *number(Printer *p, const Operand *o, Type type)
 static char *variable_address(Printer *p, const Variable *v, uint64_t offset)
 {
     switch (v->space) {
-    case SPACE_SHARED:
-        return ptx_format(p->ptx, "%lluu", (unsigned long long)(v->offset + offset));
-    case SPACE_LOCAL:
-        return ptx_format(p->ptx, "((uint64_t)M + %llu)", (unsigned long long)(v->offset + offset));
-    case SPACE_PARAM:
-        return ptx_format(p->ptx, "((uint64_t)%s + %llu)", ptx_parameter(p, v->name), (unsigned long long)offset);
-    default:
-        return ptx_format(p->ptx, "((uint64_t)%s + %llu)", c_name(p->ptx, "V_", v->name), (unsigned long long)offset);
+    case SPACE_SHARED: return ptx_format(p->ptx, "%lluu", (unsigned long long)(v->offset + offset));
+    case SPACE_LOCAL: return ptx_format(p->ptx, "((uint64_t)M + %llu)", (unsigned long long)(v->offset + offset));
+    case SPACE_PARAM: return ptx_format(p->ptx, "((uint64_t)%s + %llu)", ptx_parameter(p, v->name), (unsigned long long)offset);
+    default: return ptx_format(p->ptx, "((uint64_t)%s + %llu)", c_name(p->ptx, "V_", v->name), (unsigned long long)offset);
     }
 }
 
@@ -301,7 +289,8 @@ void ptx_assign(Printer *p, const Operand *o, Type type, const char *value)
     int place = async_place(v, o->name);
     if (place)
         ptx_add(p->out, "H[%d] = 1; ", place - 1);
-    ptx_add(p->out, "%s = %s; ", place ? ptx_format(p->ptx, "*(%s *)&G[%d]", ptx_types[to].c, place - 1) : c_name(p->ptx, "_", o->name),
+    ptx_add(p->out, "%s = %s; ",
+            place ? ptx_format(p->ptx, "*(%s *)&G[%d]", ptx_types[to].c, place - 1) : c_name(p->ptx, "_", o->name),
             same_bits ? as(p, ptx_format(p->ptx, "(%s)(%s)", ptx_types[type].c, value), type, to) : value);
 }
 
@@ -343,12 +332,8 @@ static void print_statement(Printer *p, const Statement *s)
     Scope *scope = p->scope;
     p->at = s;
     switch (s->kind) {
-    case STATEMENT_LABEL:
-        ptx_add(p->out, "%s:;\n", ptx_label(p, s->name));
-        break;
-    case STATEMENT_VARIABLE:
-        print_variable(p, s->variable);
-        break;
+    case STATEMENT_LABEL: ptx_add(p->out, "%s:;\n", ptx_label(p, s->name)); break;
+    case STATEMENT_VARIABLE: print_variable(p, s->variable); break;
     case STATEMENT_OPEN:
         if (scope->depth == (int)(sizeof scope->block / sizeof *scope->block))
             ptx_fail(p->ptx, s->line, "too many blocks in blocks");
@@ -370,10 +355,7 @@ static void print_statement(Printer *p, const Statement *s)
 
 /* ---- shared and local memory of a function */
 
-static uint64_t round_up(uint64_t bytes, int to)
-{
-    return (bytes + (uint64_t)to - 1) / (uint64_t)to * (uint64_t)to;
-}
+static uint64_t round_up(uint64_t bytes, int to) { return (bytes + (uint64_t)to - 1) / (uint64_t)to * (uint64_t)to; }
 
 static Variable *shared_variable(const Module *m, const Function *f, const char *name)
 {

@@ -115,14 +115,8 @@ static void skip_space(Scanner *s)
     }
 }
 
-static bool is_prefix(const char *text, const char *letters)
-{
-    return text[0] == '0' && text[1] && strchr(letters, text[1]);
-}
-static bool in_word(const char *c)
-{
-    return isalnum((unsigned char)*c) || *c == '_' || *c == '$' || *c == '.';
-}
+static bool is_prefix(const char *text, const char *letters) { return text[0] == '0' && text[1] && strchr(letters, text[1]); }
+static bool in_word(const char *c) { return isalnum((unsigned char)*c) || *c == '_' || *c == '$' || *c == '.'; }
 
 static void scan_word(Scanner *s, Token *t)
 {

@@ -191,10 +191,14 @@ void ptx_print_group_matrices(Printer *p)
     print_places(p, "d", &o[0], n / 2);
     if (in_registers)
         print_places(p, "a", &o[1], 4);
-    bool transposed_a = s->operands == 8 && is_second(p, more++, 0, 1), transposed_b = s->operands > 6 && is_second(p, more, 0, 1);
+    bool transposed_a = s->operands == 8 && is_second(p, more++, 0, 1),
+         transposed_b = s->operands > 6 && is_second(p, more, 0, 1);
     ptx_add(p->out, "static const PtxGroupMatrices m = {%s, %d, %d, {%d, %d}, {%d, %d}, d, %s}; ",
-            *type == 't' ? "PTX_TF32" : *type == 'b' ? "PTX_BF16" : "PTX_F16", n, *type == 't' ? 8 : 16, transposed_a, transposed_b,
-            is_second(p, &o[4], 1, -1), is_second(p, &o[5], 1, -1), in_registers ? "a" : "0");
+            *type == 't'   ? "PTX_TF32"
+            : *type == 'b' ? "PTX_BF16"
+                           : "PTX_F16",
+            n, *type == 't' ? 8 : 16, transposed_a, transposed_b, is_second(p, &o[4], 1, -1), is_second(p, &o[5], 1, -1),
+            in_registers ? "a" : "0");
     ptx_add(p->out, "E->group_multiply(&m, G, H, %s, %s, %s, %d); } ", in_registers ? "0" : ptx_source(p, &o[1], TYPE_B64),
             ptx_source(p, &o[2], TYPE_B64), ptx_source(p, &o[3], TYPE_PRED), s->line);
 }

@@ -9,21 +9,26 @@
 
 enum { GROUP = 128, GROUP_ROWS = 64, GROUP_COLUMNS = 256, GROUP_DEPTH = 16 };
 
-struct Product {                        /* in flight */
+struct Product { /* in flight */
     const PtxGroupMatrices *m;
     Product *next;
-    int line, commit;                   /* the group of products that it belongs to, by number */
+    int line, commit; /* the group of products that it belongs to, by number */
     uint64_t descriptor[2];
     uint32_t a[GROUP_ROWS][GROUP_DEPTH], b[GROUP_COLUMNS][GROUP_DEPTH]; /* bits as they were read; b: [n][k] */
-    uint32_t fragment[GROUP][4];        /* a, where it is in registers */
+    uint32_t fragment[GROUP][4];                                        /* a, where it is in registers */
     float d[GROUP][GROUP_COLUMNS / 2];
 };
 struct Group {
     unsigned arrived, first_thread;
     int line, commits;
     mgpu_vgpu_queue waiting;
-    Product *first;                     /* the oldest */
-    struct { uint32_t *registers; const unsigned char *touched; uint64_t descriptor[2]; int adds; } thread[GROUP];
+    Product *first; /* the oldest */
+    struct {
+        uint32_t *registers;
+        const unsigned char *touched;
+        uint64_t descriptor[2];
+        int adds;
+    } thread[GROUP];
 };
 static Group groups[MGPU_VGPU_THREADS / GROUP];
 
@@ -35,7 +40,8 @@ static void ptx_stuck(void)
     for (Group &g : groups)
         if (g.waiting.first) {
             mgpu_vgpu_be(g.waiting.first->thread);
-            snprintf(text, sizeof text, "%u threads of a warpgroup come to an instruction of wgmma, the others do not", g.arrived);
+            snprintf(text, sizeof text, "%u threads of a warpgroup come to an instruction of wgmma, the others do not",
+                     g.arrived);
             mgpu_vgpu_fail("lanes", g.line, text);
         }
 }
@@ -111,7 +117,8 @@ static void load_async(uint32_t at, int line)
     const char *address = mgpu_vgpu_n.shared + at;
     for (uint32_t word = at / 4; word < at / 4 + 4; word++)
         if (ptx_stored[word].fences == ptx_fences[ptx_stored[word].thread] && ptx_stored[word].fences != 0)
-            mgpu_vgpu_fail("proxy", line, "it reads shared memory that a thread has stored and not passed on by fence.proxy.async");
+            mgpu_vgpu_fail("proxy", line,
+                           "it reads shared memory that a thread has stored and not passed on by fence.proxy.async");
     MGPU_VGPU_ACCESS(address, 16, MGPU_VGPU_LOAD);
 }
 
@@ -147,11 +154,13 @@ static void read_matrix(const Group *g, const Product *p, int matrix, bool looks
 
 static void check_descriptor(const Group *g, uint64_t d, int line)
 {
-    const uint64_t none = ~(UINT64_C(0x3FFF) | UINT64_C(0x3FFF) << 16 | UINT64_C(0x3FFF) << 32 | UINT64_C(7) << 49 | UINT64_C(3) << 62);
+    const uint64_t none =
+        ~(UINT64_C(0x3FFF) | UINT64_C(0x3FFF) << 16 | UINT64_C(0x3FFF) << 32 | UINT64_C(7) << 49 | UINT64_C(3) << 62);
     if (d & none)
         fail_as(g, 0, "alignment", line, "bits of a matrix descriptor are set that mean nothing");
     if (d >> 49 & 7)
-        fail_as(g, 0, "alignment", line, "the virtual GPU knows no matrix descriptor with a base offset: patterns begin at multiples of 1024 bytes");
+        fail_as(g, 0, "alignment", line,
+                "the virtual GPU knows no matrix descriptor with a base offset: patterns begin at multiples of 1024 bytes");
 }
 
 /* ---- issue */
@@ -184,11 +193,13 @@ static const Product *earlier_of(const Group *g, const Product *p)
 {
     const Product *found = NULL;
     for (const Product *q = g->first; q; q = q->next) {
-        bool same = q->m->n == p->m->n && q->m->k == p->m->k && memcmp(q->m->d, p->m->d, (size_t)p->m->n / 2 * sizeof *p->m->d) == 0;
+        bool same =
+            q->m->n == p->m->n && q->m->k == p->m->k && memcmp(q->m->d, p->m->d, (size_t)p->m->n / 2 * sizeof *p->m->d) == 0;
         for (int i = 0; i < p->m->n / 2 && !same; i++)
             for (int j = 0; j < q->m->n / 2; j++)
                 if (p->m->d[i] == q->m->d[j])
-                    fail_as(g, 0, "wgmma", p->line, "its accumulators are also those of another wgmma in flight, in another shape");
+                    fail_as(g, 0, "wgmma", p->line,
+                            "its accumulators are also those of another wgmma in flight, in another shape");
         found = same ? q : found;
     }
     return found;
@@ -245,7 +256,8 @@ static void issue(Group *g, const PtxGroupMatrices *m, int line)
     if (!p)
         mgpu_vgpu_no_memory();
     for (unsigned t = 1; t < GROUP; t++)
-        if (memcmp(g->thread[t].descriptor, g->thread[0].descriptor, sizeof g->thread[0].descriptor) != 0 || g->thread[t].adds != g->thread[0].adds)
+        if (memcmp(g->thread[t].descriptor, g->thread[0].descriptor, sizeof g->thread[0].descriptor) != 0 ||
+            g->thread[t].adds != g->thread[0].adds)
             fail_as(g, t, "lanes", line, "the threads of a warpgroup have different matrix descriptors, or another scale-d");
     *p = {.m = m, .line = line, .commit = g->commits, .descriptor = {g->thread[0].descriptor[0], g->thread[0].descriptor[1]}};
     const Product *earlier = earlier_of(g, p);
@@ -262,7 +274,8 @@ static void issue(Group *g, const PtxGroupMatrices *m, int line)
     *last = p;
 }
 
-static void ptx_group_multiply(const PtxGroupMatrices *m, uint32_t *registers, const unsigned char *touched, uint64_t a, uint64_t b, int adds, int line)
+static void ptx_group_multiply(const PtxGroupMatrices *m, uint32_t *registers, const unsigned char *touched, uint64_t a,
+                               uint64_t b, int adds, int line)
 {
     groups[mgpu_vgpu_n.thread / GROUP].thread[mgpu_vgpu_n.thread % GROUP] = {registers, touched, {a, b}, adds != 0};
     unsigned self = mgpu_vgpu_n.thread;
