@@ -154,8 +154,8 @@ MGPU_FUNCTION float mgpu_sqrtf(float a) { return sqrtf(a); }
  * larger is for long loops: it waits for `best` once; better is for a few values, whose places are wanted, too. */
 /* clang-format off */
 #define MGPU_ORDER(name, type)                                                                                            \
-    MGPU_FUNCTION type mgpu_minimum_##name(type a, type b) { return (a < b) | (a != a) ? a : b; }                         \
-    MGPU_FUNCTION type mgpu_maximum_##name(type a, type b) { return (a > b) | (a != a) ? a : b; }                         \
+    MGPU_FUNCTION type mgpu_minimum_##name(type a, type b) { return ((a < b) | (a != a)) ? a : b; }                       \
+    MGPU_FUNCTION type mgpu_maximum_##name(type a, type b) { return ((a > b) | (a != a)) ? a : b; }                       \
     MGPU_FUNCTION bool mgpu_beats_##name(type b, type best)                                                               \
     {                                                                                                                     \
         bool more = !(b <= best), number = best == best;                                                                  \

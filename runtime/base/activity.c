@@ -18,32 +18,32 @@ static struct {
     pthread_key_t leave;
     Activity *all;
     uint64_t count;
-} threads = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+} activities = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 static _Thread_local Activity *this_thread;
 
 /* Removes the entry of a thread that ends. */
 static void leave(void *doing)
 {
-    pthread_mutex_lock(&threads.lock);
-    Activity **at = &threads.all;
+    pthread_mutex_lock(&activities.lock);
+    Activity **at = &activities.all;
     while (*at != doing)
         at = &(*at)->next;
     *at = (*at)->next;
-    pthread_mutex_unlock(&threads.lock);
+    pthread_mutex_unlock(&activities.lock);
     free(doing);
 }
 
-static void make_key(void) { pthread_key_create(&threads.leave, leave); }
+static void make_key(void) { pthread_key_create(&activities.leave, leave); }
 
 static void enter(void)
 {
-    pthread_once(&threads.once, make_key);
+    pthread_once(&activities.once, make_key);
     this_thread = mgpu_allocate(1, sizeof *this_thread);
-    pthread_setspecific(threads.leave, this_thread);
-    pthread_mutex_lock(&threads.lock);
-    this_thread->next = threads.all;
-    threads.all = this_thread;
-    pthread_mutex_unlock(&threads.lock);
+    pthread_setspecific(activities.leave, this_thread);
+    pthread_mutex_lock(&activities.lock);
+    this_thread->next = activities.all;
+    activities.all = this_thread;
+    pthread_mutex_unlock(&activities.lock);
 }
 
 const char *mgpu_doing(const char *what)
@@ -52,12 +52,12 @@ const char *mgpu_doing(const char *what)
         return NULL;
     if (!this_thread)
         enter();
-    pthread_mutex_lock(&threads.lock);
+    pthread_mutex_lock(&activities.lock);
     const char *before = this_thread->what;
     this_thread->what = what;
     this_thread->file[0] = 0;
-    threads.count++;
-    pthread_mutex_unlock(&threads.lock);
+    activities.count++;
+    pthread_mutex_unlock(&activities.lock);
     return before;
 }
 
@@ -65,24 +65,24 @@ void mgpu_doing_with(const char *file)
 {
     if (!this_thread || !this_thread->what)
         return;
-    pthread_mutex_lock(&threads.lock);
+    pthread_mutex_lock(&activities.lock);
     size_t length = strlen(file), capacity = sizeof this_thread->file;
     snprintf(this_thread->file, capacity, "%s%s", length < capacity ? "" : "...",
              length < capacity ? file : file + length - capacity + 4); /* the end of a path identifies it better */
-    threads.count++;
-    pthread_mutex_unlock(&threads.lock);
+    activities.count++;
+    pthread_mutex_unlock(&activities.lock);
 }
 
 uint64_t mgpu_doings(FILE *to, const char *before, bool *any)
 {
-    pthread_mutex_lock(&threads.lock);
-    uint64_t count = threads.count;
+    pthread_mutex_lock(&activities.lock);
+    uint64_t count = activities.count;
     *any = false;
-    for (const Activity *d = threads.all; d; d = d->next) {
+    for (const Activity *d = activities.all; d; d = d->next) {
         if (to && d->what)
             fprintf(to, "  %s%s%s%s\n", before, d->what, d->file[0] ? ": " : "", d->file);
         *any = *any || d->what;
     }
-    pthread_mutex_unlock(&threads.lock);
+    pthread_mutex_unlock(&activities.lock);
     return count;
 }

@@ -25,33 +25,33 @@ static struct {
     pthread_once_t once;
     CudaDriver table;
     char *why;
-} driver = {.once = PTHREAD_ONCE_INIT};
+} loaded = {.once = PTHREAD_ONCE_INIT};
 
 static void open_driver(void)
 {
-    driver.why = mgpu_cuda_open(&LIBRARY, &driver.table);
-    CUresult result = driver.why ? CUDA_SUCCESS : driver.table.init(0);
+    loaded.why = mgpu_cuda_open(&LIBRARY, &loaded.table);
+    CUresult result = loaded.why ? CUDA_SUCCESS : loaded.table.init(0);
     char text[200];
     if (result == CUDA_ERROR_NO_DEVICE) /* or CUDA_VISIBLE_DEVICES shows none */
-        driver.why = mgpu_no_gpu();
+        loaded.why = mgpu_no_gpu();
     else if (result != CUDA_SUCCESS)
-        driver.why = mgpu_format("NVIDIA's driver does not start: %s", mgpu_cuda_error(&driver.table, result, text));
+        loaded.why = mgpu_format("NVIDIA's driver does not start: %s", mgpu_cuda_error(&loaded.table, result, text));
 }
 
 const CudaDriver *mgpu_cuda_driver(const char **why)
 {
     bool apart = mgpu_context_apart(true);
-    pthread_once(&driver.once, open_driver);
+    pthread_once(&loaded.once, open_driver);
     mgpu_context_apart(apart);
-    *why = driver.why;
-    return driver.why ? NULL : &driver.table;
+    *why = loaded.why;
+    return loaded.why ? NULL : &loaded.table;
 }
 
 bool mgpu_cuda_is_virtual(void)
 {
     const char *why;
     mgpu_cuda_driver(&why);
-    return driver.table.declare != NULL;
+    return loaded.table.declare != NULL;
 }
 
 int mgpu_cuda_driver_version(void)

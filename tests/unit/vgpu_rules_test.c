@@ -1121,12 +1121,8 @@ static CUresult nvml_index(bool wrong)
 }
 
 /* ---- all of them */
-static const struct {
-    const char *name, *machine;
-    Rule *rule;
-    const char *word;
-    CUresult status;
-} RULES[] = {
+/* clang-format off */
+static const struct { const char *name, *machine; Rule *rule; const char *word; CUresult status; } RULES[] = {
     {"flags of cuInit", NULL, init_flags, IS(CUDA_ERROR_INVALID_VALUE)},
     {"the name of no error", NULL, error_name, IS(CUDA_ERROR_INVALID_VALUE)},
     {"the words of no error", NULL, error_text, IS(CUDA_ERROR_INVALID_VALUE)},
@@ -1209,8 +1205,7 @@ static const struct {
     {"a wait outside for an event captured without the external flag", NULL, follow_captured, IS(CUDA_ERROR_CAPTURED_EVENT)},
     {"a note while the stream is captured", NULL, note_while_captured, IS(CUDA_ERROR_NOT_SUPPORTED)},
     {"memory allocated by a thread that captures", NULL, allocate_here, IS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)},
-    {"memory allocated while another thread captures globally", NULL, allocate_elsewhere,
-     IS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)},
+    {"memory allocated while another thread captures globally", NULL, allocate_elsewhere, IS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)},
     {"a stream destroyed while it is captured", NULL, captured_stream_destroyed, IS(CUDA_ERROR_INVALID_HANDLE)},
     {"a wait for a stream that was destroyed", NULL, stream_gone, IS(CUDA_ERROR_INVALID_HANDLE)},
     {"a stream destroyed twice", NULL, stream_destroyed_twice, IS(CUDA_ERROR_INVALID_HANDLE)},
@@ -1271,6 +1266,7 @@ static const struct {
     {"NVML ended twice", NULL, nvml_shut_twice, IS(NVML_ERROR_UNINITIALIZED)},
     {"an index of no GPU", NULL, nvml_index, IS(NVML_ERROR_INVALID_ARGUMENT)},
 };
+/* clang-format on */
 
 static Rule *rule_of_now;
 
