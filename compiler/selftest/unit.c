@@ -46,6 +46,8 @@ typedef struct TrialFile {
     const char *path;
     char *memory;
     int64_t size, used;
+    int64_t *guards; /* the pages after tensors, as offsets */
+    int guard_count;
     TrialCall *calls;
     int count;
     const char **name; /* for each call: the case and the kernel */
@@ -53,9 +55,22 @@ typedef struct TrialFile {
     int variant;
 } TrialFile;
 
+/* Returns memory of the file that ends where a page does. No access is permitted to the next page, so a kernel that reads or
+ * writes beyond the end of a tensor ends the program. */
 static char *take(CaseRunner *runner, int64_t bytes)
 {
     TrialFile *f = (TrialFile *)runner;
+    int64_t page = sysconf(_SC_PAGESIZE), end = (f->used + bytes + page - 1) / page * page;
+    if (end + page > f->size)
+        die("a unit of the self-test has more than %lld bytes", (long long)f->size);
+    APPEND(f->guards, f->guard_count, end);
+    f->used = end + page;
+    return f->memory + end - bytes;
+}
+
+/* Returns memory of the file for what describes the calls. */
+static char *take_table(TrialFile *f, int64_t bytes)
+{
     int64_t begin = (f->used + 63) / 64 * 64;
     if (begin + bytes > f->size)
         die("a unit of the self-test has more than %lld bytes", (long long)f->size);
@@ -66,7 +81,7 @@ static char *take(CaseRunner *runner, int64_t bytes)
 static const char *record_call(CaseRunner *runner, const Kernel *k, Trial *t)
 {
     TrialFile *f = (TrialFile *)runner;
-    int64_t *offsets = (int64_t *)take(runner, t->work_argument * (int64_t)sizeof *offsets);
+    int64_t *offsets = (int64_t *)take_table(f, t->work_argument * (int64_t)sizeof *offsets);
     for (int i = 0; i < t->work_argument; i++)
         offsets[i] = (char *)t->arguments[i] - f->memory;
     TrialCall c = {.kernel = k->number,
@@ -94,15 +109,20 @@ static bool open_file(TrialFile *f)
     f->memory = good ? mmap(NULL, (size_t)f->size, PROT_READ | PROT_WRITE, MAP_SHARED, opened, 0) : MAP_FAILED;
     if (opened >= 0)
         close(opened);
-    take(&f->runner, sizeof(TrialHead));
+    take_table(f, sizeof(TrialHead));
     return f->memory != MAP_FAILED;
 }
 
 static void end_calls(TrialFile *f)
 {
-    TrialCall *calls = (TrialCall *)take(&f->runner, f->count * (int64_t)sizeof *calls);
+    TrialCall *calls = (TrialCall *)take_table(f, f->count * (int64_t)sizeof *calls);
+    int64_t *guards = (int64_t *)take_table(f, f->guard_count * (int64_t)sizeof *guards);
     memcpy(calls, f->calls, (size_t)f->count * sizeof *calls);
-    *(TrialHead *)f->memory = (TrialHead){.calls = (char *)calls - f->memory, .count = f->count};
+    memcpy(guards, f->guards, (size_t)f->guard_count * sizeof *guards);
+    *(TrialHead *)f->memory = (TrialHead){.calls = (char *)calls - f->memory,
+                                          .count = f->count,
+                                          .guards = (char *)guards - f->memory,
+                                          .guard_count = f->guard_count};
 }
 
 /* ---- a unit */

@@ -86,6 +86,10 @@ int mgpu_run_trials(const char *file, const mgpu_kernel *kernels)
         return CANNOT;
     TrialHead *head = (TrialHead *)memory;
     const TrialCall *calls = (const TrialCall *)(memory + head->calls);
+    const int64_t *guards = (const int64_t *)(memory + head->guards);
+    for (int64_t i = 0; i < head->guard_count; i++)
+        if (mprotect(memory + guards[i], (size_t)sysconf(_SC_PAGESIZE), PROT_NONE))
+            return CANNOT;
     for (int64_t i = 0; i < head->count; i++) {
         const TrialCall *c = &calls[i];
         const int64_t *offsets = (const int64_t *)(memory + c->arguments);

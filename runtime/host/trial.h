@@ -23,8 +23,9 @@ void mgpu_try_kernel(const mgpu_kernel *, Trial *);
 
 /* The file begins with this head; tensors, workspaces and calls follow anywhere. Offsets are from its beginning. */
 typedef struct TrialHead {
-    int64_t calls, count; /* TrialCall [count] */
-    int64_t begun;        /* calls begun so far: if a kernel ends the program, it was the last of these */
+    int64_t calls, count;        /* TrialCall [count] */
+    int64_t guards, guard_count; /* int64_t [guard_count]: offsets of pages that no kernel may access */
+    int64_t begun;               /* calls begun so far: if a kernel ends the program, it was the last of these */
 } TrialHead;
 typedef struct TrialCall {
     int64_t kernel, threads, samples, work, stride;
