@@ -1,4 +1,4 @@
-/* edited.c: --schedule FILE: schedules that a person has changed take the place of those that the plans were given. */
+/* edited.c: `--schedule FILE`: replaces the schedules of the program's plans by schedules that a person has edited. */
 #include "compiler/driver/command.h"
 #include "compiler/ir/program.h"
 #include "compiler/plan/plan.h"

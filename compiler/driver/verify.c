@@ -72,7 +72,7 @@ char *cut_schedule(char *text)
     return next;
 }
 
-/* Returns whether the schedule is proved. of: the image that it comes from, else NULL. */
+/* Prints the verifier's result, and returns true if the schedule is proved. of: the image that it was unpacked from, or NULL. */
 static bool prove(const char *file, const Schedule *s, const uint64_t *of)
 {
     char digits[65];

@@ -1,5 +1,5 @@
-/* view.c: `mgpuc schedule FILE`: prints a schedule, or that of a model, for people; `mgpuc diff A B`: what another schedule
- * changes. runtime/view makes the pages from the text; the file is first parsed as by `verify`, so that errors have places. */
+/* view.c: `mgpuc schedule FILE` prints the schedules of a file or a model for people; `mgpuc diff A B` prints how schedule B
+ * differs from A. runtime/view formats the text. The text is parsed first, so that an error names its place. */
 #include "compiler/driver/command.h"
 #include "compiler/driver/plan.h"
 #include "runtime/view/view.h"
@@ -39,7 +39,7 @@ int command_schedule(const Options *o)
             schedule_write(p->plans[i].schedule, &text);
     } else {
         char *all = read_schedules(o->file);
-        text_add(&text, "%s", plain_text(all, true)); /* with its comments */
+        text_add(&text, "%s", plain_text(all, true)); /* comments included */
         for (char *at = all, *next; at; at = next) {
             next = cut_schedule(at);
             schedule_read(o->file, at);

@@ -1,5 +1,5 @@
-/* classes.c: writes modules of the exported network as classes of Python. Modules that differ only in the numbers of their
- * constructors share a class, and these numbers are parameters of its constructor. */
+/* classes.c: writes modules of the exported network as classes of Python. Modules that differ only in numbers of their
+ * constructors share a class, whose constructor has these numbers as parameters. */
 #include "compiler/export/torch.h"
 
 #include <ctype.h>
@@ -8,13 +8,13 @@
 struct Class {
     const char *name, *layer;
     ConstructorTokens parts;
-    Text forward;                  /* without comments that name lines of the model, which differ */
-    const char *commented_forward; /* with the comments of the first instance */
+    Text forward;                  /* without the comments that name lines of the model, since these differ between instances */
+    const char *commented_forward; /* with these comments, of the first instance */
     Map constants;
     int64_t **numbers; /* [instance][number in `parts`] */
     int instances, number_count;
-    int *equal_to;      /* by number: the first that equals it in all instances; -1: a constant */
-    const char **names; /* by number: name of the parameter */
+    int *equal_to;      /* [number]: the first number that equals it in all instances; -1: the same constant in all instances */
+    const char **names; /* [number]: name of the parameter */
 };
 
 typedef struct Classes {
@@ -244,7 +244,8 @@ static const char *class_name(Classes *c, const char *text)
     return python_name(&c->used, t.length ? text_of(&t) : "Model");
 }
 
-/* Returns the layer at the path, or NULL: from the place of an operation in it, goes up a call per further component. */
+/* Returns the layer at the path, or NULL. From the place of an operation in the layer, goes up one call for each further
+ * component of the operation's path. */
 static const char *layer_at(const ExportedOp *op, const char *path)
 {
     size_t length = strlen(path);
@@ -256,7 +257,7 @@ static const char *layer_at(const ExportedOp *op, const char *path)
     return at ? at->layer : NULL;
 }
 
-/* Returns the name of the layer, else of the module without digits at its end. */
+/* Returns the name of the module's layer, else the name of the module without the digits at its end. */
 static const char *layer_of(const Exported *g, const Module *m)
 {
     const char *path = module_path(m), *name = m->parent ? m->name : g->model->name, *layer = NULL;
@@ -268,7 +269,7 @@ static const char *layer_of(const Exported *g, const Module *m)
     return layer ? layer : length ? copy_text(name, length) : "part";
 }
 
-/* Returns the class of the module, adds an instance with its numbers to it, and returns the numbers. */
+/* Returns the class of the module, to which it adds an instance, and sets *numbers to the numbers of the instance. */
 static Class *class_of(Classes *c, const Module *m, int64_t **numbers)
 {
     const Exported *g = c->graph;
@@ -308,11 +309,11 @@ static Class *class_of(Classes *c, const Module *m, int64_t **numbers)
 
 /* ---- the text of classes */
 
-/* Finds which numbers are parameters of the constructor. Those of the classes that it calls are known. */
+/* Finds which numbers are parameters of the constructor. The parameters of the classes that it calls are known. */
 static void find_parameters(Class *class)
 {
     Map used = {0};
-    const ConstructorToken *call = NULL; /* the last one, whose numbers follow it; other numbers have a name */
+    const ConstructorToken *call = NULL; /* the last call, whose numbers follow it; other numbers have a name */
     class->equal_to = NEW_ARRAY(int, class->number_count);
     class->names = NEW_ARRAY(const char *, class->number_count);
     for (int i = 0, k = -1; i < class->parts.count; i++) {
@@ -338,7 +339,7 @@ static void find_parameters(Class *class)
 
 typedef struct Printing {
     const Class *class;
-    int part, number; /* next ones */
+    int part, number; /* indices of the next ones */
 } Printing;
 
 static void print_parts(Printing *, Text *, int end);
@@ -388,7 +389,7 @@ static void print_list(Printing *p, Text *t, const ConstructorToken *part)
     text_add(t, "\n        %s)", list ? "]" : "");
 }
 
-/* Prints up to the end, or to a part of the kind `end`. */
+/* Prints parts to the end, or to the next part of kind `end`. */
 static void print_parts(Printing *p, Text *t, int end)
 {
     while (p->part < p->class->parts.count) {

@@ -1,5 +1,4 @@
-/* leaves.c: recognises operations that a module of torch.nn computes with its weights: linear and embedding layers, convolutions
- * and norms. */
+/* leaves.c: recognises operations that a module of torch.nn can compute: linear and embedding layers, convolutions and norms. */
 #include "compiler/export/torch.h"
 
 #include <string.h>
@@ -19,7 +18,7 @@ void add_number(ConstructorTokens *p, const char *name, int64_t number)
     APPEND(p->tokens, p->count, part);
 }
 
-/* ---- constructors: `name(3, 5, keyword=7)` */
+/* ---- constructors: `nn.Name(3, 5, keyword=7)` */
 typedef void Constructor(const ExportedOp *, ConstructorTokens *);
 
 static void add_keyword(const ExportedOp *op, ConstructorTokens *p, const char *attribute, const char *keyword, int count,
@@ -95,7 +94,7 @@ static void construct_layernorm(const ExportedOp *op, ConstructorTokens *p)
     add_words(p, "%s%s)", epsilon(op), op->inputs > 2 ? "" : ", bias=False");
 }
 
-/* The inputs from `first` on are weights with these names. */
+/* The inputs of the operation from `first` on are weights, which the module of torch.nn calls by these names. */
 static const struct LeafRow {
     const char *kind;
     int first;

@@ -1,8 +1,8 @@
 /* modules.c: assigns the operations of the exported network to modules.
  *
  * The names of weights make a tree of modules, and an operation belongs to the module at its layer's path. A module can be called
- * if none of its operations depends on an outside operation that depends on the module. Otherwise it is dissolved: its operations
- * become those of the module around it. */
+ * if none of its operations depends on an outside operation that depends on the module. Otherwise it has no forward: the module
+ * around it computes its operations. */
 #include "compiler/export/torch.h"
 
 #include <ctype.h>
@@ -12,9 +12,9 @@
 typedef struct ValueUse {
     int producer;                 /* index of the operation; -1: none */
     int readers;                  /* number of operations that read it, plus 1 for an output of the graph */
-    const Module *inside, *asked; /* modules that readers_inside counts for, and that has it as input */
+    const Module *inside, *asked; /* the module that readers_inside counts for; the last module tested for this input */
     int readers_inside;
-    int item; /* the item that computes it, among those of item_of */
+    int item; /* the item of item_of that computes it */
     const Module *item_of;
 } ValueUse;
 
@@ -46,7 +46,7 @@ static Module *child_named(Module *m, const char *name, size_t length, bool add)
     return child;
 }
 
-/* Returns the deepest existing module on the path; for a weight, the last component is its own name. */
+/* Returns the deepest existing module on the path; for a weight, which is the last component, its module or NULL. */
 static Module *follow(Module *m, const char *path, bool weight, bool add)
 {
     while (*path) {
@@ -89,7 +89,7 @@ static int by_number(const void *a, const void *b)
     return atoi((*(Module *const *)a)->name) - atoi((*(Module *const *)b)->name);
 }
 
-/* Sorts the children by number. Returns whether their names are 0, 1, 2, ... */
+/* Returns true if the module has children named 0, 1, 2, ... and no variables. Sorts children with numbers by these. */
 static bool is_numbered(Module *m)
 {
     for (int i = 0; i < m->child_count; i++)
@@ -188,7 +188,7 @@ static bool comes_from(Tree *t, const ExportedTensor *v, const Module *m)
     return producer >= 0 && is_within(t->ops[producer].home, m);
 }
 
-/* Lists what the operations `ops`, which are all those of module m, read from outside and compute for others. */
+/* Lists what the operations of module m, which `ops` are, read from outside and compute for the outside. */
 static void read_and_made(Tree *t, Item *item, const Module *m, const int *ops, int count)
 {
     item->in_count = item->out_count = 0;
@@ -226,7 +226,7 @@ static int *ops_of(const Tree *t, const Module *m, int *count)
 /* ---- topological order of a module's items */
 static bool is_called(const Module *m) { return m->form == MODULE_CLASS || m->form == MODULE_SEQUENTIAL; }
 
-/* Returns the module called in `around` that computes m's operations; NULL: `around` does. */
+/* Returns the outermost called module in `around` that contains m; NULL if `around` computes m's operations itself. */
 static const Module *called_in(const Module *around, const Module *m)
 {
     const Module *called = NULL;
@@ -239,8 +239,8 @@ typedef struct Order {
     Tree *tree;
     const Module *module;
     Item *items;
-    int *state; /* 0: not visited, 1: on the stack, 2: in order */
-    int *way, way_count;
+    int *state;          /* 0: not visited, 1: on the stack, 2: in order */
+    int *way, way_count; /* the stack */
     Item *ordered;
     int ordered_count;
 } Order;
@@ -272,7 +272,7 @@ static bool put_in_order(Order *o, int i, const Module **in_the_way)
     return true;
 }
 
-/* Sets the items of the module in topological order. Returns NULL, or a module whose call would make a cycle. */
+/* Sets the module's items, in topological order. Returns NULL, or a module whose call would make a cycle. */
 static const Module *order_items(Tree *t, Module *m, const int *ops, int count)
 {
     Item *items = NULL;
@@ -310,7 +310,7 @@ static const Module *order_items(Tree *t, Module *m, const int *ops, int count)
     return NULL;
 }
 
-/* Returns whether the children form a chain, and no other operations exist. */
+/* Returns true if the items are the children in order, each with the output of the one before as its input. */
 static bool is_chain(const Module *m)
 {
     if (m->item_count != m->child_count || m->as_item.in_count != 1 || m->as_item.out_count != 1)
@@ -332,7 +332,7 @@ static void arrange(Tree *, Module *);
 static bool move_out(Tree *t, Module *m)
 {
     int count = t->graph->op_count;
-    bool *after = NEW_ARRAY(bool, count), moved = false; /* outside: depends on m; of m: depends on these */
+    bool *after = NEW_ARRAY(bool, count), moved = false; /* after: outside of m: depends on m; in m: depends on these */
     for (int i = 0; i < count; i++) {
         OpUse *use = &t->ops[i];
         bool inside = is_within(use->home, m), weights = false;

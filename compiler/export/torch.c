@@ -1,4 +1,4 @@
-/* torch.c: prints operations of the exported graph as lines of Python. Values have the names that the model gives them. */
+/* torch.c: prints operations of the exported graph as lines of Python. Values have their names in the model. */
 #include "compiler/export/torch.h"
 
 #include <ctype.h>
@@ -7,7 +7,7 @@
 
 typedef void Print(Writing *, const ExportedOp *);
 
-/* Counts the later lines that read a value, for reuse of its Python name. */
+/* The number of later lines that read a value. At 0, another value may take its Python name. */
 typedef struct Holder {
     int readers;
 } Holder;
@@ -58,7 +58,7 @@ void release(Writing *w, const ExportedTensor *const *v, int count)
         holder_of(w, v[i])->readers--;
 }
 
-/* `again`: may return a name whose value no later line reads */
+/* Returns a Python name for a value. again: it may be the name of a value that no later line reads. */
 static const char *take_name(Writing *w, const char *label, bool again, Holder *holder)
 {
     const char *word = python_word(label), *name = word;
@@ -85,12 +85,12 @@ static const char *helper(Writing *w, const char *label)
     return take_name(w, label, false, h);
 }
 
-/* Returns the model's name, else that of the module that computes it, else the operation: "layer1.0/Add_2" -> add. */
+/* Returns the name in the model, else the name of the module that computes it, else the operation: "layer1.0/Add_2" -> add. */
 const char *label_of(const Writing *w, const ExportedTensor *v, const Module *made_by)
 {
     while (made_by && made_by->parent && !isalpha((unsigned char)*made_by->name))
         made_by = made_by->parent;
-    bool own = made_by && made_by->form == MODULE_LEAF && v->label && strcmp(v->label, "y") == 0; /* y is the library's name */
+    bool own = made_by && made_by->form == MODULE_LEAF && v->label && strcmp(v->label, "y") == 0; /* the library's name */
     if (v->label && !own && !map_get(w->leaving, v->name))
         return v->label;
     if (made_by && made_by->parent)
@@ -336,7 +336,7 @@ static void print_gather_nd(Writing *w, const ExportedOp *op)
 static void print_top_k(Writing *w, const ExportedOp *op)
 {
     const char *values = result(w, op->out[0]),
-               *places = result(w, op->out[1]); /* equal numbers stay in order, which topk does not promise */
+               *places = result(w, op->out[1]); /* a stable sort keeps equal numbers in order; torch.topk does not promise that */
     long long axis = (long long)whole(op, "axis"), k = (long long)op->in[1]->data[0];
     line(w, "%s, %s = (v.narrow(%lld, 0, %lld) for v in torch.sort(%s, dim=%lld, descending=True, stable=True))", values, places,
          axis, k, name_of(w, op->in[0]), axis);
@@ -380,7 +380,7 @@ static void print_attention(Writing *w, const ExportedOp *op)
         in[i] = format("%s.transpose(-3, -2)", tensor_of(w, op->in[i]));
     if (causal && t == s && window == 0)
         mask = ", is_causal=True";
-    else if (causal || window > 0) /* Query i sees key j if i + s - t - j is from 0 to window - 1. */
+    else if (causal || window > 0) /* query i reads key j if i + s - t - j is at least 0 (causal) and below the window */
         mask = format(", attn_mask=torch.ones(%lld, %lld, dtype=torch.bool, device=%s.device)%s%s", t, s, name_of(w, q),
                       causal ? format(".tril(%lld)", s - t) : "",
                       window > 0 ? format(".triu(%lld)", s - t - (long long)window + 1) : "");
@@ -427,7 +427,7 @@ static void print_scan(Writing *w, const ExportedOp *op)
              (long long)attribute_named(op, "scan_output_axes")->list[k]);
 }
 
-/* Lets two values share a name. */
+/* Gives the output the name of the input, and prints nothing. */
 static void print_identity(Writing *w, const ExportedOp *op)
 {
     const ExportedTensor *v = op->in[0];
@@ -439,7 +439,7 @@ static void print_identity(Writing *w, const ExportedOp *op)
     map_set(w->holders, op->out[0]->name, h);
 }
 
-/* ---- the table: $0, $1 are operands as tensors; #0, #1 may be numbers */
+/* ---- the table: $0, $1 are operands as tensors; #0, #1 are operands that may be printed as numbers */
 static const struct TorchRow {
     const char *kind, *text;
     Print *print;
@@ -448,7 +448,7 @@ static const struct TorchRow {
     {"Sub", "#0 - #1", NULL},
     {"Mul", "#0 * #1", NULL},
     {"Div", NULL, print_div},
-    {"Pow", "torch.pow(#0, #1)", NULL}, /* -2.0 ** x is -(2.0 ** x) */
+    {"Pow", "torch.pow(#0, #1)", NULL}, /* in Python, -2.0 ** x is -(2.0 ** x) */
     {"Mod", "torch.remainder($0, #1)", NULL},
     {"Min", NULL, print_limit},
     {"Max", NULL, print_limit},
@@ -510,7 +510,7 @@ static const struct TorchRow {
 static void print_row(Writing *w, const ExportedOp *op, const char *text)
 {
     Text t = {0};
-    bool numbers = true; /* if all are numbers, the first becomes a tensor */
+    bool numbers = true; /* if all operands are numbers, the first becomes a tensor */
     for (int i = 0; i < op->inputs; i++)
         numbers = numbers && is_literal(op->in[i]);
     for (; *text; text++) {

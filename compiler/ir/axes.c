@@ -1,12 +1,12 @@
-/* axes.c: the rule of each operation for its axes (ir/axes.h). tests/unit/axes_test.c compares all rules with the interpreter. */
+/* axes.c: each operation's rule for its axes (ir/axes.h). tests/unit/axes_test.c compares all rules with the interpreter. */
 #include "compiler/ir/axes.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* What the attributes of an operation say about its axes. A digit or n: a list with a number per axis; the digit is its value for
- * an axis that stays as it is (n: the axis's extent). r: the number of axes of the lists after it; -: a number; a: an axis; A:
- * axes; t: the axes in their new order. Later numbers do not concern axes. */
+/* What the attributes of an operation say about its axes, a letter each. A digit or n: a list with a number per axis, which is
+ * this digit (n: the axis's extent) for an axis that the operation does not change. r: the number of axes of the lists after it.
+ * -: a number. a: an axis. A: axes. t: the axes in their new order. Attributes after these do not concern axes. */
 static const char *const ATTRIBUTES[OPS] = {
     [OP_SUM] = "A",
     [OP_MAX] = "A",
@@ -29,7 +29,7 @@ static const char *const ATTRIBUTES[OPS] = {
     [OP_BROADCAST] = "n",
 };
 
-/* ---- rules consist of factors and the axes that have them */
+/* ---- how rules are made: factors, and the axes that have them */
 
 static int new_factor(Factors *f, int64_t extent)
 {
@@ -39,7 +39,7 @@ static int new_factor(Factors *f, int64_t extent)
     return f->count;
 }
 
-/* Gives the axis the factor; if its extent is larger, it has several elements per element of the factor. */
+/* Gives the axis the factor. An axis with a larger extent has several elements per element of the factor. */
 static void has(const Factors *f, AxisFactors *value, int axis, int factor, int64_t extent)
 {
     value->factor[axis] = (uint8_t)factor;
@@ -71,7 +71,7 @@ static int summed_factor(Factors *f, int64_t extent)
     return factor;
 }
 
-/* Adds the factor of the samples: the result has it, or it is summed. */
+/* Adds the factor of the samples, which the result has, or which is summed. */
 static void add_samples(Factors *f, const Node *n)
 {
     bool any = false;
@@ -90,7 +90,7 @@ static void add_samples(Factors *f, const Node *n)
 
 /* ---- the rules */
 
-/* For operands of the result's shape. */
+/* Operands of the result's rank have its axes. */
 static void same_axes(Factors *f, const Node *n)
 {
     for (int k = 0; k < n->inputs; k++)
@@ -98,7 +98,7 @@ static void same_axes(Factors *f, const Node *n)
             kept(f, n, k, i, i);
 }
 
-/* Axes ints[0 .. count) are dropped, or (`stay`) keep their extent but mix their elements. */
+/* The axes ints[0 .. count) are reduced: the result lacks them, or (`stay`) its elements depend on the whole axis. */
 static void reduced_axes(Factors *f, const Node *n, int count, bool stay, bool sums)
 {
     const Node *x = n->in[0];
@@ -131,14 +131,14 @@ static void einsum_axes(Factors *f, const Node *n)
         }
 }
 
-/* a window of one element, for each element */
+/* Returns true for a window of one element at each element. */
 static bool is_plain(int64_t size, int64_t stride, int64_t low, int64_t high)
 {
     return size == 1 && stride == 1 && low == 0 && high == 0;
 }
 
-/* CONVOLVE and CONVOLVE_WEIGHT: positions, channels, outputs, of three values: x, the weight and y, one of which is the
- * result. */
+/* CONVOLVE and CONVOLVE_WEIGHT: the axes are positions, input channels and output channels of three values, x, the weight and y,
+ * one of which is the result. */
 static void convolution_axes(Factors *f, const Node *n)
 {
     bool weight = n->op == OP_CONVOLVE_WEIGHT;
@@ -168,8 +168,8 @@ static void convolution_axes(Factors *f, const Node *n)
     has(f, of_y, r, out, y->extent[r]);
 }
 
-/* q, g and y [t, h, .], k and v [s, g, .], sums [h, t, 2]; all gradients in one [t, 3, h, d]. Heads are independent; so are
- * queries, unless their positions matter. */
+/* q, y and its gradient [t, h, .]; k and v [s, groups of heads, .]; sums [h, t, 2]; all gradients in one value [t, 3, h, d].
+ * Heads are independent, and so are queries, unless a mask depends on their positions. */
 static void attention_axes(Factors *f, const Node *n)
 {
     const Node *q = n->in[0], *key = n->in[1];
@@ -188,8 +188,8 @@ static void attention_axes(Factors *f, const Node *n)
         result_has(f, n, !gradient && which == 1 ? 1 : 0, query);
 }
 
-/* Axes of x and y in groups of equally many elements. The first axes of a group have a factor if the extent of one divides that
- * of the other: parts are then contiguous. */
+/* Divides the axes of x and y into groups of equally many elements. The first axes of a group have a factor if the extent of one
+ * divides that of the other, because parts are then contiguous. */
 static void reshaped_axes(Factors *f, const Node *n)
 {
     const Shape *x = &n->in[0]->shape, *y = &n->shape;
@@ -197,7 +197,7 @@ static void reshaped_axes(Factors *f, const Node *n)
         return;
     for (int i = 0, j = 0; i < x->rank && j < y->rank;) {
         int64_t a = x->extent[i], b = y->extent[j];
-        if (a == 1 || b == 1) { /* an axis of extent 1 next to a longer one belongs to no factor */
+        if (a == 1 || b == 1) { /* an axis of extent 1 has a factor only if it meets another of extent 1 */
             bool both = a == b;
             if (both)
                 kept(f, n, 0, i, j);
@@ -228,7 +228,7 @@ static void broadcast_axes(Factors *f, const Node *n)
             result_has(f, n, i, new_factor(f, n->shape.extent[i]));
 }
 
-/* Returns true if the axis of the result is that of the operands, unchanged: WINDOW_* SLICE PAD UNSLICE CONCAT. */
+/* For WINDOW_*, SLICE, PAD, UNSLICE and CONCAT: returns true if the operation does not change this axis. */
 static bool stays(const Node *n, int axis)
 {
     int r = n->shape.rank;
@@ -283,7 +283,7 @@ static void indexed_axes(Factors *f, const Node *n)
     f->added = adds ? 0 : -1;
 }
 
-/* All axes but one. */
+/* The result has all axes of operand 0, and one of them is needed whole. */
 static void axes_but(Factors *f, const Node *n, int axis)
 {
     for (int i = 0; i < n->shape.rank; i++)
@@ -308,7 +308,7 @@ static void add_axes(Factors *f, const Node *n)
     case OP_SCATTER_ADD: indexed_axes(f, n); return;
     case OP_TOP_K: axes_but(f, n, (int)n->ints[0]); return;
     case OP_REDUCE_MOMENTS: axes_but(f, n, n->shape.rank - 1); return;
-    case OP_REDUCE_BITS: return; /* segments of a flat range */
+    case OP_REDUCE_BITS: return; /* its axes are segments of a flat range */
     default: break;
     }
     switch (OP_INFO[n->op].op_class) {
@@ -324,7 +324,7 @@ Factors node_factors(const Node *n)
 {
     Factors f = {.added = -1, .operand = NEW_ARRAY(AxisFactors, n->inputs + 1)};
     add_axes(&f, n);
-    if (n->op != OP_GROUP_SUM && n->op != OP_TOTAL && n->op != OP_MOMENTS) /* these combine samples in other ways, too */
+    if (n->op != OP_GROUP_SUM && n->op != OP_TOTAL && n->op != OP_MOMENTS) /* these combine samples in other ways as well */
         add_samples(&f, n);
     return f;
 }

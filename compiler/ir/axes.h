@@ -1,15 +1,15 @@
-/* axes.h: how the axes of an operation's operands relate to those of its result: by named factors, as in Shardy
- * (openxla.org/shardy), and as the letters of an einsum.
+/* axes.h: how the axes of an operation's operands correspond to those of its result: by factors, as in Shardy
+ * (openxla.org/shardy), which are like the letters of an einsum.
  *
  * A factor is an index that several axes share. All of them may be cut in the same places. Each part of the result is then the
  * operation, with the attributes of axes_part_ints(), on parts of the operands that have the factor, and on the other operands
  * whole.
  *   parallel   the result has the factor: its parts are concatenated along that axis
- *   summed     the result lacks it: its parts are added up. If an operand is `added`, one part has it, and the others have
- *              zeros in its place
- * An axis without a factor is needed whole, or, of the result, cannot be computed in parts: windows, running sums, sorting,
- * maxima. The selections of gradients (passes/selection.c) and decoding (passes/decode_rows.c) use this rule, and the batching of
- * loops (passes/loops_batch.c) uses the attributes with one more axis. */
+ *   summed     the result lacks the factor: its parts are added up. If an operand is `added`, one part has it, and the others
+ *              have zeros in its place
+ * An axis of an operand without a factor is needed whole; an axis of the result without one cannot be computed in parts: windows,
+ * running sums, sorting, maxima. The selections of gradients (passes/selection.c) and decoding (passes/decode_rows.c) use this
+ * rule, and the batching of loops (passes/loops_batch.c) uses the attributes with one more axis. */
 #ifndef MGPU_AXES_H
 #define MGPU_AXES_H
 
@@ -17,8 +17,8 @@
 
 enum { MOST_FACTORS = 64, SAMPLES_AXIS = MAX_RANK /* index of the axis of samples in an AxisFactors */ };
 
-/* For each axis of a value: its factor, from 1 on, or 0; and the elements of the axis per element of the factor, which are the
- * innermost ones: 768 that is reshaped to 12 x 64 has the factor of the 12, with a unit of 64. */
+/* For each axis of a value: its factor, numbered from 1, or 0; and the unit, the number of the axis's elements per element of the
+ * factor, which are contiguous. An axis of 768 that is reshaped to 12 x 64 has the factor of the 12, with a unit of 64. */
 typedef struct AxisFactors {
     uint8_t factor[MAX_RANK + 1];
     int64_t unit[MAX_RANK + 1];
@@ -38,10 +38,10 @@ Factors node_factors(const Node *);
 int axis_of_operand(const Node *, int k, int axis);
 /* Computes the attributes of the node if `factor` is cut into so many equal parts; ints has room for n->int_count. */
 void axes_part_ints(const Node *, const Factors *, int factor, int64_t parts, int64_t *ints);
-/* Computes the attributes of the node if its operands and its result have one more axis, the first, with so many elements;
- * returns their number. Not for EINSUM, GATHER, SCATTER_ADD and ATTENTION; the operand of BROADCAST must have the result's rank.
+/* Computes the attributes of the node if its operands and its result have one more axis, the first, with so many elements.
+ * Returns their number. Not for EINSUM, GATHER, SCATTER_ADD and ATTENTION; the operand of BROADCAST must have the result's rank.
  * ints has room for n->int_count + MAX_RANK. */
 int axes_more_ints(const Node *, int64_t extent, int64_t *ints);
-/* sets what the attributes of a window or view say of an axis to what leaves it as it is, of so many elements */
+/* Sets the attributes of a window or view that concern `axis`, which has so many elements, so that the axis is not changed. */
 void axes_keep(const Node *, int axis, int64_t extent, int64_t *ints);
 #endif

@@ -1,9 +1,10 @@
-/* edited.c: a schedule that a person has changed takes the place of the plan's.
+/* edited.c: replaces a plan's schedule by one that a person has edited.
  *
- * In: the plan with the schedule that was made for it, and one that was read. Order, lanes, waits, offsets, regions, collectives and their
- * ways are those of the text, and the verifier proves them. What the program's code or data depend on is the program's, and refused at its
- * line if the text says otherwise: the model, its kernels, the samples of devices, buffers of inputs, outputs and variables. What no text
- * has is taken over: numbers of kernels, kinds of phases, times in full. */
+ * In: a plan with the schedule that the compiler made for it, and a schedule that was read from a text. Order, lanes, waits,
+ * offsets, regions, collectives and their implementations are taken from the text, and the verifier proves them later. Whatever
+ * the program's code or data depend on must be the same in both: the model, its kernels, the samples of devices, and the buffers
+ * of inputs, outputs and variables. A difference is an error at its line. What a text lacks is copied from the compiler's
+ * schedule: kernel numbers, kinds of phases, unrounded times. */
 #include "compiler/base/records.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/target.h"
@@ -39,7 +40,7 @@ static const char *text_of_field(const mgpu_field *f, const void *base)
     return *text == ' ' ? text + 1 : text;
 }
 
-/* the fields that all texts have */
+/* Requires the text's fields of two records to be equal, except those whose words are in `but`. */
 static void need_equal(const Edit *e, const mgpu_record *r, const void *text, const void *made, int line, const char *name,
                        const char *but)
 {
@@ -76,11 +77,11 @@ static const char *signature_text(const Signature *s)
 {
     Text t = {0};
     mgpu_write_signature(s, &(mgpu_writer){text_put, &t});
-    t.length -= t.length > 0; /* the line's end */
+    t.length -= t.length > 0; /* without the newline */
     return text_take(&t);
 }
 
-/* the table of kernels; its numbers are the program's */
+/* Requires the same table of kernels, and takes the program's, which has the program's kernel numbers. */
 static void need_kernels(const Edit *e)
 {
     Schedule *text = e->text;
@@ -117,7 +118,7 @@ static void need_buffers(const Edit *e, const DeviceSchedule *text, const Device
     }
 }
 
-/* what a call's text lacks */
+/* Copies what the text of a call lacks from the same call, or from another call with this label. */
 static void complete_call(const Edit *e, ScheduledOp *op, const ScheduledOp *its, const Map *calls)
 {
     const ScheduledOp *like = its ? its : map_get(calls, op->label);
@@ -143,7 +144,7 @@ static const ScheduledOp *call_before(const ScheduledOp *first, const ScheduledO
     return NULL;
 }
 
-/* On GPUs a kernel may take over what the contraction before it does, and calls of one region are one launch. */
+/* On GPUs a kernel may be fused with the call before it, and a region is one launch: the call before must then be the same. */
 static void need_launch(const Edit *e, const DeviceSchedule *d, const ScheduledOp *op, const DeviceSchedule *made,
                         const ScheduledOp *its)
 {
@@ -196,7 +197,7 @@ static void complete_device(const Edit *e, DeviceSchedule *d, const DeviceSchedu
     complete_ops(e, d, made);
 }
 
-/* the same operations in the same order on all devices */
+/* Returns true if all devices have the same operations in the same order. */
 static bool in_step(const PhaseSchedule *p, int devices)
 {
     for (int d = 1; d < devices; d++) {
@@ -243,6 +244,6 @@ void take_edited(const Program *p, Plan *plan, Schedule *text, const Source *sou
     text->early_gather_share = plan->schedule->early_gather_share;
     text->in_order = plan->schedule->in_order;
     text->outside_arena_bytes = p->target->own_memory ? bytes_outside_arena(text) : 0;
-    text->step = (StepRecord){0}; /* predicted anew */
+    text->step = (StepRecord){0}; /* the prediction was for the compiler's schedule */
     plan->schedule = text;
 }

@@ -1,4 +1,4 @@
-/* line.c: which record is being checked, so that the line of a refused one can be named. */
+/* line.c: holds the line of the record that the verifier checks, so that an error can name its place. */
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
 

@@ -1,29 +1,26 @@
 /* memory.c: proves that the memory of one device is used in order.
  *
- * Devices interact only in collectives. Every device has a member in each, and all have them in one order (verify.c), in which
- * they may begin on each device (verify/order.c). So whatever is ordered through another device may be so on this one too, and
- * each device is proved by itself.
+ * Devices interact only in collectives. Every device has a member in each collective, all devices have them in the same order
+ * (verify.c), and each device can begin them in that order (verify/order.c). So each device is proved separately.
  *
- * A walk executes steps in one possible order. Every event has a clock: how many events of each lane have completed when it
- * begins. For each range of bytes the walk keeps the last write and, per lane, the last read since; a new access must find them
- * completed (the method of FastTrack). As order is transitive, a walk without complaint proves that ALL conflicting accesses of
- * these steps are ordered, in every execution: not just in this one. So it is fixed which write a read sees, and that is checked
- * too:
- *   temporary, bucket   a write of this step through the same buffer, once; with all that calls have added in place; reduced if
- *                       it is ever reduced (a collective may reduce the gaps between a bucket's members, which are never
- *                       read). What a collective transfers to this device, others have written
+ * A walk executes steps in one possible order. Every event has a vector clock: how many events of each lane have completed when
+ * it begins. For each range of bytes the walk stores the last write and, per lane, the last read since. They must have completed
+ * when a new access begins (the method of FastTrack). Order is transitive, so a walk without an error proves that all conflicting
+ * accesses of these steps are ordered in every execution, and that each read always sees the same write. That write is checked:
+ *   temporary, bucket   written once in this step, through the same buffer; read after all calls that add to it in place, and
+ *                       after its reduction if it has one. A collective may reduce the gaps between a bucket's members, which
+ *                       nothing reads. What a collective receives, other devices have written
  *   staging, step, input   this step's READ / UPLOAD
  *   report, output      the step of the slot
  *   variable            the value before this step's update
- * What orders two events is in the steps from the one to the other. So it is enough to walk short sequences of phases:
+ * Whatever orders two events is in the steps between them. So it is enough to walk short sequences of phases:
  *   - each phase, back + slots + 1 times;
- *   - each pair of phases, as often each. At a change of phase comp, comm and sync wait for each other, so here only accesses of
- *     the copy and host lanes can conflict: other operations are left out of these walks, but not the order that they cause.
- *     Between phases that predict and others (phase_predicts) all lanes wait for each other, after the outstanding REPORT and
- *     FETCH;
- *   - each pair of phases with up to max(back, slots) steps of no operation between them. Steps of any other phases order the two
- *     at least as much: a wait for such a step is for its lane's events, before which all older ones of the lane are over, and so
- *     they are in a step without any. */
+ *   - each pair of phases, each phase as often. When the phase changes, the lanes comp, comm and sync wait for each other, so
+ *     only accesses of the copy and host lanes can conflict. These walks omit other operations, but not the order that they
+ *     cause. Between phases that predict and others (phase_predicts), all lanes wait for each other, after the outstanding REPORT
+ *     and FETCH;
+ *   - each pair of phases with up to max(back, slots) empty steps between them. Steps of other phases order the two at least as
+ *     much: a wait for an event of such a step implies that all older events of the lane have completed, as in an empty step. */
 #include "compiler/plan/schedule.h"
 #include "compiler/verify/proof.h"
 #include "compiler/verify/verify.h"
@@ -32,20 +29,20 @@
 #include <string.h>
 
 typedef struct StepClock {
-    int over[LANES];
+    int over[LANES]; /* number of events of the lane that have completed */
 } StepClock;
-typedef struct PastAccess { /* a past access */
-    int index;              /* index of its event in its lane; -1: none */
+typedef struct PastAccess {
+    int index; /* of its event in its lane; -1: there is no access */
     int step, phase, op;
-    bool gap; /* the REDUCE reduced what no operation had written: the gaps between a bucket's members */
+    bool gap; /* a REDUCE wrote bytes that no operation had written: gaps between a bucket's members */
     const Buffer *buffer;
 } PastAccess;
-typedef struct ByteRange { /* bytes with one history */
-    int end;               /* the place after them */
+typedef struct ByteRange { /* bytes with the same past accesses */
+    int end;               /* the place after the range */
     PastAccess write, reads[LANES];
 } ByteRange;
 
-/* A set of small integers: the places where runs begin. */
+/* The set of places where ranges begin: a bit per place in level 0, and in the others a bit for each word of the level below. */
 enum { LEVELS = 5 };
 typedef struct Starts {
     uint64_t *level[LEVELS];
@@ -54,24 +51,24 @@ typedef struct Starts {
 typedef struct Walk {
     const Schedule *schedule;
     int device, phases;
-    StepGraph **graphs; /* by phase; of mixed walks [phases]: no operation */
+    StepGraph **graphs; /* [phase]; mixed walks: [phases] is the empty step */
     bool mixed;
     int64_t staging_base; /* first address of the staging arena */
     int64_t *addresses;
-    int address_count; /* places: sorted ends of accesses */
-    int *places;       /* Touch.first */
-    ByteRange *runs;   /* by place */
+    int address_count; /* the places are the sorted bounds of accesses */
+    int *places;       /* [Touch.first + 2 * slot]: where the access begins; the next: where it ends */
+    ByteRange *runs;   /* [place]: the range that begins there */
     Starts starts;
     /* the sequence of steps */
     int step;            /* 1, 2, ... */
     int ring, *phase_of; /* [ring]: phase of step q at q % ring; -1: none */
-    bool predicts;       /* the last step of a phase was of one that predicts */
+    bool predicts;       /* the phase of the last step that was not empty predicts */
     StepClock **ends;    /* [ring][event]: clock when it has completed */
     StepClock lane_now[LANES];
     int lane_events[LANES];
 } Walk;
 
-/* ---- the set of run starts */
+/* ---- the set of places where ranges begin */
 
 static void starts_set(Starts *s, int place)
 {
@@ -111,7 +108,7 @@ static const ScheduledOp *op_of_access(const Walk *w, const PastAccess *m)
     return &w->schedule->phases[m->phase].devices[w->device].ops[m->op];
 }
 
-/* Returns "t12 [1024, 2048)": the bytes of a run, relative to the accessed slot. */
+/* Returns "t12 [1024, 2048)": the bytes of a range, relative to the accessed slot. */
 static const char *bytes_text(const Walk *w, const Touch *t, int begin_place, int run)
 {
     int64_t base = w->addresses[begin_place] - t->begin;
@@ -170,7 +167,7 @@ static bool same_event(const PastAccess *a, const PastAccess *b)
     return a->step == b->step && a->op == b->op && a->phase == b->phase;
 }
 
-/* Returns NULL if a read finds the right value, else a message. */
+/* Returns NULL if the last write has the value that the read must see, else a message. */
 static const char *wrong_value(const Walk *w, const PastAccess *now, const Touch *t, const char *bytes, const PastAccess *write)
 {
     const ScheduledOp *reader = op_of_access(w, now), *writer = write->index >= 0 ? op_of_access(w, write) : NULL;
@@ -210,7 +207,7 @@ static bool touches_same(const Touch *t, const Buffer *buffers, const Access *a,
     return false;
 }
 
-/* Returns true if the call reads and writes these bytes of a value of this step: it adds to what an earlier call has written. */
+/* Returns true if the call reads and writes these bytes of a temporary or bucket: it adds to what an earlier call has written. */
 static bool adds_to(const Walk *w, const PastAccess *now, const Touch *t)
 {
     const ScheduledOp *op = op_of_access(w, now);
@@ -354,8 +351,8 @@ static const char *run_event(Walk *w, const StepGraph *g, const Event *e, StepCl
     return NULL;
 }
 
-/* Runs REPORT and FETCH of the previous step, if its phase was another one: in the host lane in place of this step's, else at its
- * end. */
+/* Runs the outstanding REPORT and FETCH of the previous step, whose phase was another one. The host lane runs them in place of
+ * this step's own, or at its end. */
 static const char *run_pending(Walk *w, const StepGraph *before, StepClock *now)
 {
     for (int i = 0; i < before->event_count; i++) {
@@ -416,7 +413,7 @@ static const char *walk_step(Walk *w, int phase)
             if (e->before[lane] >= 0)
                 join(&start, &ends[g->at[lane][e->before[lane]]]);
         const char *why = NULL;
-        bool lane_is_over = e->op < 0 && e->position > 0, skipped = change && e->pending; /* no previous step of this phase */
+        bool lane_is_over = e->op < 0 && e->position > 0, skipped = change && e->pending; /* for the previous step's phase */
         if (!skipped)
             join_waits(w, g, e, &start);
         if (owes && (skipped || (lane_is_over && e->lane == LANE_HOST))) {
@@ -585,7 +582,7 @@ static Extent *find_exposed(const Walk *w, int *count)
 
 static bool is_exposed(const Extent *exposed, int count, Extent e)
 {
-    int low = 0, high = count; /* the first that ends after e.begin */
+    int low = 0, high = count; /* finds the first extent that ends after e.begin */
     while (low < high) {
         int middle = (low + high) / 2;
         if (exposed[middle].end > e.begin)
@@ -602,13 +599,13 @@ static bool reads_whole(const DeviceSchedule *d, const Access *a)
 }
 
 /* Makes the graph of a phase for mixed walks: operations that access exposed memory, or wait for other steps. Of a lane's
- * operations that read a whole buffer, the first and the last suffice: a write that is ordered with both is ordered with those
- * between them, or it is between the two, and then the last one does not find its step's data. */
+ * operations that read a whole buffer, the first and the last suffice. A write that is ordered with both is ordered with those
+ * between them; or it is between the two, and then the last one does not read its own step's data. */
 static StepGraph *exposed_graph(const Walk *w, int phase, const int *order, const Extent *exposed, int exposed_count)
 {
     const DeviceSchedule *d = &w->schedule->phases[phase].devices[w->device];
     bool *kept = NEW_ARRAY(bool, d->op_count), *wanted = NEW_ARRAY(bool, d->buffer_count);
-    int(*last)[LANES] = allocate(sizeof *last * (size_t)(d->buffer_count + 1)); /* last reader of the whole buffer, + 1 */
+    int(*last)[LANES] = allocate(sizeof *last * (size_t)(d->buffer_count + 1)); /* 1 + the last reader of the whole buffer */
     for (int b = 0; b < d->buffer_count; b++)
         wanted[b] = is_exposed(exposed, exposed_count, buffer_extent(w, &d->buffers[b]));
     for (int o = 0; o < d->op_count; o++) {

@@ -1,5 +1,5 @@
-/* activity.c: what threads do that may block: opening, reading and writing files, waiting for others. engine/hang.c reports it when
- * nothing has progressed for a while. Any function may block, so this is no argument. */
+/* activity.c: records what each thread does that may block: opening, reading and writing files, waiting for others. engine/hang.c
+ * reports it if a run makes no progress. It is global because any function may block, so it cannot be a parameter of all. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
 
@@ -10,7 +10,7 @@ typedef struct Activity {
     struct Activity *next;
     const char *what;
     char file[200];
-} Activity; /* of a thread; what: NULL: nothing that may block */
+} Activity; /* of a thread; what: NULL if it does nothing that may block */
 
 static struct {
     pthread_mutex_t lock;
@@ -21,7 +21,7 @@ static struct {
 } activities = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 static _Thread_local Activity *this_thread;
 
-/* Removes the entry of a thread that ends. */
+/* Removes the entry of a thread that has ended. */
 static void leave(void *doing)
 {
     pthread_mutex_lock(&activities.lock);
@@ -48,7 +48,7 @@ static void enter(void)
 
 const char *mgpu_doing(const char *what)
 {
-    if (mgpu_context()) /* hangs are not looked for, and the thread is the caller's */
+    if (mgpu_context()) /* in a library, hangs are not detected, and the thread is the caller's */
         return NULL;
     if (!this_thread)
         enter();

@@ -1,4 +1,4 @@
-/* driver.c: looks up the driver's functions, once. */
+/* driver.c: loads NVIDIA's driver and looks up its functions, once in a process. */
 #include "runtime/base/base.h"
 #include "runtime/base/context.h"
 #include "runtime/cuda/driver.h"
@@ -32,7 +32,7 @@ static void open_driver(void)
     loaded.why = mgpu_cuda_open(&LIBRARY, &loaded.table);
     CUresult result = loaded.why ? CUDA_SUCCESS : loaded.table.init(0);
     char text[200];
-    if (result == CUDA_ERROR_NO_DEVICE) /* or CUDA_VISIBLE_DEVICES shows none */
+    if (result == CUDA_ERROR_NO_DEVICE) /* there is no GPU, or CUDA_VISIBLE_DEVICES excludes all */
         loaded.why = mgpu_no_gpu();
     else if (result != CUDA_SUCCESS)
         loaded.why = mgpu_format("NVIDIA's driver does not start: %s", mgpu_cuda_error(&loaded.table, result, text));

@@ -1,9 +1,9 @@
-/* nccl.c: transfers by NCCL, with a communicator and a thread for each device, on its stream comm. Each of several processes
- * creates those of its own devices; rank 0 creates the id by which they connect.
+/* nccl.c: transfers by NCCL. Each device has a communicator and a thread, and uses its stream comm. Each process creates the
+ * communicators of its own devices; rank 0 creates the id by which they connect.
  *
- * Arenas are registered if the library can do that: what is summed has the same offset in all of them, so NCCL can read and write
- * it in place, without copying to its own buffers. Two members on one GPU, which few versions support, are used only if
- * MGPU_COLLECTIVE=nccl asks for it. */
+ * Arenas are registered if the library can do that. What a collective transfers has the same offset in all arenas, so NCCL can
+ * read and write it in place, without copying it to its own buffers. Few versions support two members on one GPU, so that is used
+ * only with MGPU_COLLECTIVE=nccl. */
 #include "runtime/base/base.h"
 #include "runtime/cuda/collective.h"
 #include "runtime/cuda/library.h"
@@ -19,10 +19,10 @@ typedef struct Nccl {
     NCCL_LATER(NCCL_FIELD)
     ncclComm_t *comms; /* [member of this process] */
     void **registered; /* [member]: handle of its arena; NULL: none is registered */
-    char *trial;       /* buffer for the error of a trial; NULL: errors end the program */
+    char *trial;       /* buffer for the error of a transfer that is tried; NULL: errors end the program */
     char version_text[64];
-    int version;   /* 22005: 2.20.5 */
-    bool switches; /* it may use NVLink's switches (NVLS) */
+    int version;   /* 22005 for 2.20.5 */
+    bool switches; /* NCCL may use NVLink's switches (NVLS) */
 } Nccl;
 #define NCCL_SYMBOL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), false},
 #define NCCL_OPTIONAL(result, symbol, field, parameters) {#symbol, offsetof(Nccl, field), true},
@@ -34,7 +34,7 @@ enum { OLDEST_CAPTURED = 20900, OLDEST_CAPTURING = 11030, OLDEST_SWITCHES = 2170
 enum { OLDEST_SLICES = 23100, OLDEST_SLICING = 13000 };
 static const char SWITCHES[] = "NCCL_NVLS_ENABLE";
 
-static int type_of(uint8_t dtype) /* -1: it cannot add this type */
+static int type_of(uint8_t dtype) /* -1: NCCL cannot add this type */
 {
     switch (dtype) {
     case MGPU_I8: return ncclInt8;
@@ -54,7 +54,7 @@ bool mgpu_nccl_adds(uint8_t dtype) { return type_of(dtype) >= 0; }
 
 enum { TEXT_BYTES = 400 };
 
-/* Returns "unhandled system error (NCCL's own message of its last error)". */
+/* Returns a text like "unhandled system error (NCCL's message of its last error)". */
 static const char *words_of(const Nccl *n, ncclResult_t r, char text[TEXT_BYTES])
 {
     const char *last = n->get_last_error ? n->get_last_error(NULL) : NULL;
@@ -79,8 +79,8 @@ static void check(const Nccl *n, const CudaDevice *d, int lane, ncclResult_t r, 
         snprintf(n->trial, TEXT_BYTES, "%.*s", TEXT_BYTES - 1, text);
 }
 
-/* ---- memory NCCL can register memory for NVLink's switches only if it comes from its own allocator or a similar one, so arenas
- * do. */
+/* ---- memory. NCCL can register memory for NVLink's switches only if NCCL's allocator or a similar one allocated it, so arenas
+ * are allocated by NCCL. */
 static CudaLibrary library_of(const mgpu_program *p, const CudaSymbol *symbols, int count)
 {
     return (CudaLibrary){"libnccl.so.2",  "the package libnccl2, or pip's nvidia-nccl-cu13",
@@ -93,7 +93,7 @@ void mgpu_nccl_find_memory(DeviceSet *m, const mgpu_program *p)
     static const CudaSymbol MEMORY[] = {{"ncclMemAlloc", offsetof(DeviceSet, nccl_allocate), true},
                                         {"ncclMemFree", offsetof(DeviceSet, nccl_free), true}};
     CudaLibrary library = library_of(p, MEMORY, MGPU_COUNT(MEMORY));
-    free(mgpu_cuda_open(&library, m)); /* the reason is reported when devices are connected */
+    free(mgpu_cuda_open(&library, m)); /* an error is reported when devices are connected */
 }
 
 CUdeviceptr mgpu_nccl_allocate(const CudaDevice *d, int64_t bytes)
@@ -132,7 +132,7 @@ char *mgpu_nccl_of_any(Processes *p, char *why)
 }
 
 /* Registers all arenas or none, since a mixture is undefined. A library without registration is used as it is. With
- * NCCL_LOCAL_REGISTER=0 registration succeeds but returns no handle, and some versions cannot deregister that. */
+ * NCCL_LOCAL_REGISTER=0, registration succeeds without a handle, which some versions cannot deregister. */
 static void register_arenas(const CudaCollective *c, Nccl *n)
 {
     if (!by_all(c->processes, n->comm_register && n->comm_deregister))
@@ -175,7 +175,7 @@ static ncclResult_t connect_processes(const Nccl *n, const CudaCollective *c)
     } check_call = {.result = ncclSuccess};
     if (p->rank == 0)
         check_call.result = n->get_unique_id(&check_call.id);
-    int64_t at[p->count + 1]; /* all bytes come from rank 0 */
+    int64_t at[p->count + 1]; /* rank 0 gives all bytes */
     for (int k = 0; k <= p->count; k++)
         at[k] = k ? (int64_t)sizeof check_call : 0;
     p->gather(p, &check_call, at);
@@ -190,7 +190,7 @@ static ncclResult_t connect_processes(const Nccl *n, const CudaCollective *c)
     return r != ncclSuccess ? r : end;
 }
 
-/* Ranks with different versions of NCCL are not guaranteed to work together; different drivers may. */
+/* Ends the run if ranks have different versions of NCCL, which need not work together. Different drivers are a warning. */
 static void compare_versions(Processes *p, const Nccl *n, int driver)
 {
     int drivers[p->count];
@@ -208,7 +208,7 @@ static void compare_versions(Processes *p, const Nccl *n, int driver)
         }
 }
 
-/* Chosen by the words of NCCL's message. */
+/* Returns a cure, chosen by words in NCCL's message. */
 const char *mgpu_nccl_cure(const char *why)
 {
     static const char ROOM[] = "it needs room in /dev/shm: docker run --shm-size=1g --ulimit memlock=-1";
@@ -267,7 +267,7 @@ static char *refuse_slices(const CudaCollective *c, const Nccl *n)
                : mgpu_format("%s joins no slices of GPUs (MIG); 2.31 does, with a driver of CUDA 13.0", n->version_text);
 }
 
-/* *again: it may succeed without NVLink's switches */
+/* Returns NULL, or why NCCL cannot be used. *again: it may start without NVLink's switches. All processes agree on *again. */
 static char *connect(CudaCollective *c, bool shared, bool *again)
 {
     Nccl *n = mgpu_allocate(1, sizeof *n);
@@ -353,7 +353,7 @@ void mgpu_nccl_close(CudaCollective *c)
     free(n);
 }
 
-/* Its communicators may still wait for each other, so they are leaked if they cannot be aborted. */
+/* The communicators may still wait for each other, so they are leaked if the library cannot abort them. */
 void mgpu_nccl_drop(CudaCollective *c)
 {
     Nccl *n = c->nccl;
@@ -383,12 +383,12 @@ typedef struct NcclCall {
 } NcclCall;
 
 static void *at(const NcclCall *c, int64_t element) { return (char *)c->o->data + element * mgpu_dtype_bytes(c->o->dtype); }
-/* elements of the library's type */
+/* converts a count to elements of NCCL's type */
 static size_t numbers(const NcclCall *c, int64_t count) { return (size_t)(count * c->each); }
 
 static void check_call(const NcclCall *c, ncclResult_t r, const char *call) { check(c->n, c->device, c->lane, r, call); }
 
-/* The library's collectives take parts of one size. Otherwise, there is one call for each part that is not empty, in a group. */
+/* NCCL's reduce-scatter and all-gather take parts of equal size. For other parts, a group has one call for each nonempty part. */
 static bool parts_are_equal(const NcclCall *c)
 {
     const int64_t *parts = c->o->participants.parts;
@@ -460,7 +460,7 @@ static void send(const NcclCall *c)
                    "ncclRecv");
 }
 
-/* Values that are moved but not added may have any type: as bytes, if the library lacks it. lane: of the operation, or -1. */
+/* Issues a transfer. Types that NCCL lacks are transferred as bytes, but cannot be added. lane: of the operation, or -1. */
 static void make(CudaCollective *c, int member, int lane, const Operand *o)
 {
     static void (*const MAKE[MGPU_TRANSFERS])(const NcclCall *) = {
@@ -495,7 +495,7 @@ bool mgpu_nccl_exchange(CudaCollective *c, int member, const Operand *o)
     return true;
 }
 
-/* One thread issues all of them, so they are grouped ("Management Of Multiple GPUs From One Thread"). */
+/* One thread issues the calls of all devices, so they are a group ("Management Of Multiple GPUs From One Thread"). */
 char *mgpu_nccl_try(CudaCollective *c, const Operand *operands)
 {
     Nccl *n = c->nccl;
@@ -516,7 +516,8 @@ char *mgpu_nccl_try(CudaCollective *c, const Operand *operands)
     return *failed ? mgpu_format("%s", failed) : NULL;
 }
 
-/* If a GPU has failed, the threads that wait for it get the error from the driver. */
+/* Returns true and the text of an asynchronous error of NCCL. If a GPU has failed, the threads that wait for it get the driver's
+ * error, so this returns false. */
 bool mgpu_nccl_trouble(Collective *base, int member, char text[400])
 {
     const CudaCollective *c = (const CudaCollective *)base;

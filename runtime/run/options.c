@@ -1,4 +1,4 @@
-/* options.c: parses the command line of a program into Options. Mistakes end it with status 2 and say what to type. */
+/* options.c: parses the command line of a program into RunOptions. Mistakes end it with status 2; messages say what to type. */
 #include "runtime/base/cores.h"
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
@@ -23,15 +23,16 @@ static const char *const COMMANDS[] = {"train", "eval",   "predict",         "in
 
 const char *mgpu_command_name(CommandKind command) { return COMMANDS[command]; }
 
-/* FLAG, NO_FLAG: a bool that becomes true or false; TEXT: the value itself; WHOLE: an int64_t of at least `least` */
+/* FLAG, NO_FLAG: a bool that becomes true or false. TEXT: the value itself. WHOLE: an int64_t of at least `least`. QUANTITY: a
+ * mgpu_quantity. READ: the function `read` parses the value. */
 typedef enum OptionKind { FLAG, NO_FLAG, TEXT, WHOLE, QUANTITY, READ } OptionKind;
 typedef struct OptionInfo {
     const char *name;
     int commands; /* bits of CommandKind: the commands that use the option */
     OptionKind kind;
-    size_t at; /* offset of the member of Options */
+    size_t at; /* offset of the member of RunOptions */
     int64_t least;
-    void (*read)(RunOptions *, const mgpu_program *, const char *option, const char *value); /* parses the value instead */
+    void (*read)(RunOptions *, const mgpu_program *, const char *option, const char *value); /* stores the value; NULL: by kind */
     bool kept;     /* a resumed run (--resume) keeps the option */
     bool repeated; /* mgpu_resume_command repeats the option */
 } OptionInfo;
@@ -164,7 +165,7 @@ static void say_help(RunOptions *o, const mgpu_program *p, const char *option, c
     exit(0);
 }
 
-/* the settings of every program that --set takes, besides those of its train block */
+/* Settings of every program that --set takes, besides the settings of its train block. */
 static const OptionInfo SETTINGS[] = {
     {"epochs", ANY, WHOLE, .at = offsetof(RunOptions, epochs), .least = 1},
     {"steps", ANY, WHOLE, .at = offsetof(RunOptions, steps), .least = 1},
@@ -213,7 +214,7 @@ static _Noreturn void fail_unknown_setting(const mgpu_program *p, const char *te
     snprintf(word, sizeof word, "%.*s", (int)length, text);
     if (*mgpu_did_you_mean(word, names, count, near))
         mgpu_fail(MGPU_BAD_USAGE, "--set %s: the program has no setting '%.*s'%s", text, (int)length, text, near);
-    int taken = 0; /* settings that are not fixed */
+    int taken = 0; /* names that are not of fixed settings */
     for (int i = 0; i < count; i++)
         if (i < first_fixed || i >= first_fixed + p->fixed_setting_count)
             names[taken++] = names[i];
@@ -360,7 +361,7 @@ static void apply(RunOptions *o, const mgpu_program *p, const OptionInfo *option
         *(bool *)member = option->kind == FLAG;
 }
 
-/* Finds the command: the first word that is no option or value of one. */
+/* Sets o->command by the first word that is neither an option nor its value, and returns its index; 0: there is none. */
 static int find_command(RunOptions *o, const mgpu_program *p, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -431,7 +432,7 @@ char *mgpu_resume_command(const RunOptions *o, const char *folder)
     return all;
 }
 
-/* Finds the subject of an option: "lr" in "--set lr=0.05"; all options for the length of a run have the same. */
+/* Finds what an option sets: "lr" in "--set lr=0.05"; steps count as epochs. Returns the length of the name. */
 static size_t kept_name(const char *text, const char **name)
 {
     static const char *const SET = "--set ";
@@ -475,7 +476,7 @@ void mgpu_keep_options(RunOptions *o, const mgpu_program *p, char *const *kept, 
         }
         int before = o->repeated_count;
         keep_option(o, option, value);
-        if (o->repeated_count > before) /* of the copy, which lives on */
+        if (o->repeated_count > before) /* the value is in the copy, because `kept` is freed */
             apply(o, p, option, option->name, value ? strchr(o->repeated[before], ' ') + 1 : NULL);
     }
     o->from_resumed = o->repeated_count;

@@ -1,4 +1,4 @@
-/* plans.c: unpacks the images of a program's plans, for the engine. */
+/* plans.c: unpacks the schedules of a program's plans for the engine. An unpacked plan is used again. */
 #include "runtime/base/options.h"
 #include "runtime/run/commands.h"
 #include "runtime/schedule/schedule.h"
@@ -12,7 +12,7 @@ typedef struct OpenPlan {
     struct OpenPlan *before;
 } OpenPlan;
 typedef struct OpenPlans {
-    mgpu_block *memory; /* memory of all plans */
+    mgpu_block *memory; /* for all plans */
     OpenPlan *last;
 } OpenPlans;
 
@@ -44,7 +44,7 @@ static int count_variables(const Schedule *s)
     return count;
 }
 
-/* All phases share a device's arena, in which a variable has one place. */
+/* Makes the plan's table of devices. All phases use the same arena of a device, in which a variable has one place. */
 static mgpu_device *list_devices(const Schedule *s, const mgpu_plan *plan, mgpu_reader *r)
 {
     mgpu_device *devices = r->allocate(r->memory, (size_t)s->devices * sizeof *devices);
@@ -68,7 +68,8 @@ static mgpu_device *list_devices(const Schedule *s, const mgpu_plan *plan, mgpu_
     return devices;
 }
 
-/* Replaces missing layers and roles by "". in_one_memory: there is only one way to transfer, whatever the schedule says. */
+/* Replaces missing layers and roles by "". in_one_memory: devices share the host's memory, so the implementation of collectives
+ * that the schedule names is not used. */
 static void settle_phase(PhaseSchedule *p, int devices, bool in_one_memory)
 {
     for (int d = 0; d < devices; d++)

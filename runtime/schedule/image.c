@@ -1,15 +1,15 @@
-/* image.c: convert a schedule to and from its image, the bytes that a program carries, by the tables of records.c. Each function
- * here works in both directions: it takes a value, and returns that value when packing, or the unpacked one.
+/* image.c: converts a schedule to and from its image, the bytes that a program contains, by the tables of records.c. Each
+ * function here works in both directions: it takes a value, and returns that value when packing, or the unpacked one.
  *
  *   image     64-bit words: MAGIC, the size of the body, its size compressed by zlib, a digest of the tables, the body's SHA-256
  *             (4 words), the compressed body
  *   body      the number of texts, the texts, each with its NUL; then the records, in the order of a schedule's text
- *   number    its difference from the usual value: the sign in the lowest bit, seven bits in a byte, the lowest first
+ *   number    its difference from its usual value, with the sign in the lowest bit; seven bits in a byte, the lowest first
  *   text      its number, from 1 on; 0: none
  *   list      its length, then its items
  *
- * Times and the like have as many decimals as in the text, so that reading a printed schedule and packing it gives the same
- * image. An image is not trusted: whatever the reader of texts could not produce is rejected. */
+ * Times and shares have as many decimals as in the text, so that reading a printed schedule and packing it gives the same image.
+ * An image is not trusted: whatever would lead outside of an array or a type's range is rejected. */
 #include "runtime/base/sha256.h"
 #include "runtime/schedule/schedule.h"
 
@@ -19,7 +19,7 @@
 
 static const uint64_t MAGIC = 0x316867696d67706dull;                      /* "mpgmigh1", as bytes that no text of ours contains */
 enum { BODY_BYTES = 1, PACKED_BYTES, TABLES, SHA256, HEAD = SHA256 + 4 }; /* the words of an image */
-enum { LAYOUT = 2, MOST_RATIO = 1040 }; /* a version of what the tables do not describe; the highest ratio of zlib */
+enum { LAYOUT = 2, MOST_RATIO = 1040 }; /* version of what the tables do not describe; the highest compression of zlib */
 
 typedef struct ByteBuffer {
     uint8_t *data;
@@ -27,9 +27,9 @@ typedef struct ByteBuffer {
 } ByteBuffer;
 typedef struct ScheduleImage {
     mgpu_reader *memory;
-    const uint8_t *at, *end; /* when unpacking; NULL: packs */
+    const uint8_t *at, *end; /* the bytes to unpack; at is NULL when packing */
     ByteBuffer *out;
-    mgpu_names texts;  /* those packed so far */
+    mgpu_names texts;  /* the texts packed so far */
     const char **pool; /* the unpacked texts */
     int pool_count;
     const Schedule *schedule;
@@ -139,7 +139,7 @@ static const char *some_text(ScheduleImage *i, const char *value)
     return value;
 }
 
-/* an item takes at least one byte, which bounds the count */
+/* Handles the length of a list, and allocates the list when unpacking. An item has at least one byte, which bounds the length. */
 static void *items(ScheduleImage *i, void *list, int *count, size_t bytes)
 {
     *count = (int)ranged(i, *count, 0, 0, i->at && i->end - i->at < INT32_MAX ? i->end - i->at : INT32_MAX);
@@ -349,8 +349,7 @@ static void lists(ScheduleImage *i, DeviceSchedule *d)
     }
 }
 
-/* Packs a device's own lists, or the number of an earlier device with the same ones. packed: the packed lists of the devices
- * before it. */
+/* Packs a device's lists, or the number of an earlier device with the same lists. packed: the packed lists of earlier devices. */
 static void pack_lists(ScheduleImage *i, PhaseSchedule *p, int device, ByteBuffer *packed)
 {
     ByteBuffer *out = i->out, *own = &packed[device];
@@ -393,7 +392,7 @@ static void unpack_lists(ScheduleImage *i, PhaseSchedule *p, int device)
     d->op_count = other->op_count;
 }
 
-/* Checks references to records that come later or belong to other devices. */
+/* Checks that each transfer has a collective, which follows it in the image, and sets the lane of the collective. */
 static void check_phase(const ScheduleImage *i, const PhaseSchedule *p)
 {
     for (int d = 0; d < i->schedule->devices; d++)
@@ -501,7 +500,7 @@ static uint64_t digest_record(uint64_t digest, const mgpu_record *r)
     return digest;
 }
 
-/* Digests all tables: a program's image is read with the tables that it was written with, or not at all. */
+/* Returns a digest of all tables. An image is read only with the tables that it was written with. */
 static uint64_t digest_tables(void)
 {
     const mgpu_record *const RECORDS[] = {&MODEL_RECORD,  &PLAN_RECORD,   &KERNEL_RECORD, &PHASE_RECORD,

@@ -1,11 +1,11 @@
-/* read.c: parses the text of a schedule by the tables of records.c. Errors are reported at their place. */
+/* read.c: parses the text of a schedule by the tables of records.c, and reports an error at its place. */
 #include "runtime/schedule/schedule.h"
 
 #include <ctype.h>
 #include <setjmp.h>
 #include <string.h>
 
-/* Waits are resolved at the end of the phase. */
+/* A wait for an operation by name, which is resolved at the end of the phase. */
 typedef struct Pending {
     int device, op, wait;
     const char *name;
@@ -13,19 +13,19 @@ typedef struct Pending {
 } Pending;
 typedef struct ScheduleReading {
     Schedule *schedule;
-    PhaseSchedule *phase; /* NULL: before the first one */
-    int device_count;     /* of the phase, so far */
-    int device;           /* of the record */
+    PhaseSchedule *phase; /* NULL before the first one */
+    int device_count;     /* devices of the phase that have been read */
+    int device;           /* of the current record */
     Pending *pending;
     int pending_count;
     mgpu_names collectives, kernels;
     struct Transfer {
         int device, op, transfer;
         mgpu_reader at;
-    } * transfers; /* their collectives are resolved at the end */
+    } * transfers; /* their collectives are resolved at the end of the phase */
     int transfer_count;
     mgpu_reader phase_at;
-    jmp_buf remark; /* where to continue after a comment that is no remark */
+    jmp_buf remark; /* continues after a comment that is not a remark */
 } ScheduleReading;
 
 /* ---- names of devices */
@@ -129,7 +129,7 @@ static void read_waits(mgpu_reader *r, ScheduledOp *op)
     } while (at_owned(r));
 }
 
-/* Reads k and an identifier. Kernels are numbered in order of their first mention. */
+/* Reads the label of a kernel, which begins with k, and returns its number: labels are numbered by their first use. */
 static int read_kernel(mgpu_reader *r, const char **label)
 {
     ScheduleReading *x = r->context;
@@ -340,7 +340,7 @@ static _Noreturn void ignore_remark(const mgpu_reader *r, const char *message)
     longjmp(((ScheduleReading *)r->context)->remark, 1);
 }
 
-/* Comments of the head have predictions. Any other comment is ignored. */
+/* Reads a comment of the head, which may be a record with predictions. Any other comment is ignored. */
 static void read_remark(mgpu_reader r, ScheduleReading *x)
 {
     r.wrong = ignore_remark;
@@ -552,7 +552,7 @@ Schedule *mgpu_schedule_read(mgpu_reader *r)
     for (mgpu_reader start = *r; mgpu_next_record(r); start = *r) {
         int k = 0;
         start = *r;
-        if (mgpu_take_word(r, "mgpu-schedule")) { /* another one */
+        if (mgpu_take_word(r, "mgpu-schedule")) { /* the next schedule of the text */
             *r = start;
             break;
         }

@@ -1,19 +1,19 @@
-/* records.c: tables of how the records of a schedule are written. docs/schedule.md says what they mean.
+/* records.c: tables that describe the text of a schedule's records. docs/schedule.md says what they mean.
  *
  *   file        "mgpu-schedule 3" model [plan] [phases] kernel* phase*       one record a line; # begins a comment
  *   phases      "phases" (NAME HHHHHHHH)*
- *                 all phases of the program in order, each with a digest of its name and of its calls' digests, which says what
- *                 it computes; absent: a text of an earlier version, which is not proved
+ *                 all phases of the program in order, each with a digest of its name and of its calls' digests, which identifies
+ *                 what it computes; absent in texts of earlier versions, which are not proved
  *   phase       "phase" NAME device* (buffer | op)* collective*
  *   device      "device" N fields ["as" N]
- *                 as: it has the buffers and operations of device N, an earlier one with records of its own
+ *                 as: it has the buffers and operations of device N, an earlier device that has records itself
  *   buffer, op  dN.NAME fields
  *   access      dN.BUFFER ["[" BEGIN ":" END ["of" N] "]"] [("@+" | "@-") K]      no range: all of it; K: slot (step + K) mod slots
- *   wait        dN.OP ["@-" K]                               the op of K steps ago; absent: of this step
+ *   wait        dN.OP ["@-" K]                               the operation K steps ago; absent: in this step
  *   parameter   DTYPE (BYTES | "each" BYTES) ["over" N]      over: overwrites input N, counted from 0
  *
- * Names are bare if they consist of letters, digits and . _ - / only, else in quotes; in quotes \" \\ and \xHH (two
- * hexadecimal digits) are characters. */
+ * Names of letters, digits and . _ - / need no quotes. Other names are in quotes, where \" \\ and \xHH (two hexadecimal digits)
+ * stand for characters. */
 #include "runtime/schedule/schedule.h"
 
 const char *const LANE_NAME[LANES] = MGPU_LANE_NAMES;

@@ -1,17 +1,17 @@
-/* write.c: write a schedule as text, by the tables of records.c. A schedule that was read is written as the same text. Devices
- * whose buffers and operations look the same are written once. */
+/* write.c: writes a schedule as text, by the tables of records.c. A schedule that was read is written as the same text. Buffers
+ * and operations that are the same text on several devices are written once. */
 #include "runtime/schedule/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void write_owned(int device, const char *name, mgpu_writer *w) /* writes dN.NAME */
+static void write_owned(int device, const char *name, mgpu_writer *w) /* dN.NAME */
 {
     mgpu_write(w, " d%d.", device);
     mgpu_write_name(name, w);
 }
 
-/* what the fields of a record refer to */
+/* what the fields of a record refer to; number: of the device */
 typedef struct Owner {
     const PhaseSchedule *phase;
     const DeviceSchedule *device;
@@ -154,7 +154,7 @@ static void write_reasons(const DeviceSchedule *d, const ScheduledOp *op, mgpu_w
     }
 }
 
-/* Writes buffers and operations as those of the device with this number. */
+/* Writes buffers and operations with this number as their device. */
 static void write_device(const PhaseSchedule *p, const DeviceSchedule *d, int number, mgpu_writer *w)
 {
     Owner owner = {p, d, number, 0};
@@ -187,7 +187,7 @@ static char *device_text(const PhaseSchedule *p, int device)
     return text;
 }
 
-/* Returns, for each device, the first one whose buffers and operations are the same lists or look the same. */
+/* Returns, for each device, the first device whose buffers and operations are the same lists or the same text. */
 static int *find_classes(const PhaseSchedule *p, int devices)
 {
     int *same = mgpu_allocate((size_t)devices, sizeof *same);

@@ -1,7 +1,7 @@
-/* identity_test.c: which kernels are the same one (kernel/identity.h). Two phases make a value by a kernel each, and the program has
- * as many kernels as there are different ones: names, letters and places do not count, numbers, types and shapes do. Contractions
- * for CUDA have one form exactly if the text of their functions is the same (target/cuda/numbers.c). Members of the structures
- * that kernels are made of are changed byte by byte: each makes another identity, or is in a list of those that need not. */
+/* identity_test.c: tests which kernels are identical (kernel/identity.h). Two phases compute a value by a kernel each, and the
+ * program must have one kernel if they are identical, else two. Names, letters and places do not matter; numbers, types and
+ * shapes do. Contractions for CUDA share a name exactly if the text of their functions is the same (target/cuda/numbers.c).
+ * Members of the structures of kernels are changed byte by byte: each makes another identity, or is in a list of exceptions. */
 #include "compiler/ir/program.h"
 #include "compiler/kernel/attention.h"
 #include "compiler/kernel/contraction_internal.h"
@@ -51,7 +51,7 @@ static Node *contraction(Graph *g, const char *text)
 
 static Node *draw(Graph *g, const char *path) { return graph_binary(g, OP_ADD, x(g), graph_random(g, SHAPE(24), path, true)); }
 
-/* ---- what is made twice */
+/* ---- values: each function makes the first or the second of a pair */
 
 static Node *names(Graph *g, bool second) { return second ? times(g, other(g), 3) : times(g, x(g), 3); }
 static Node *numbers(Graph *g, bool second) { return second ? times(g, x(g), 5) : times(g, x(g), 3); }
@@ -93,7 +93,7 @@ static const struct {
     {"paths of random numbers are parameters", paths, 2, true},
 };
 
-/* of kernels that keep their loops */
+/* A target with launches keeps the loops in its kernels. */
 static void no_launches(const Kernel *k, mgpu_launch launch[2]) { (void)k, (void)launch; }
 
 static void make_phase(Program *p, Node *(*make)(Graph *, bool), bool second)
@@ -107,7 +107,7 @@ static void make_phase(Program *p, Node *(*make)(Graph *, bool), bool second)
     fuse(p, g, PHASE_PREDICT, false);
 }
 
-/* ---- forms for CUDA: of all pairs of these */
+/* ---- shared names of contractions for CUDA: all pairs of these are compared */
 
 typedef struct Product {
     const char *text;
@@ -199,7 +199,7 @@ typedef struct Member {
 #if defined __has_builtin
 #if __has_builtin(__builtin_clear_padding)
 #define KNOWS_PADDING
-/* Checks all members of an object but those in the list (M), which need not be in the identity. */
+/* Checks all members of an object except those in the list (M), which need not be in the identity. */
 #define CHECK(kernel, type, object, ...)                                                                                         \
     do {                                                                                                                         \
         typedef type T;                                                                                                          \
@@ -241,9 +241,9 @@ static bool in_identity(const Kernel *k, const char *type, unsigned char *object
 static bool check_nest(const Kernel *k, const Nest *n)
 {
     bool good = true;
-    CHECK(k, Nest, n, M(exprs), M(reductions), M(stores), M(row), M(mapping), /* followed */
-          M(reduction_count), M(store_count), M(merges), M(row_sum_count));   /* stores have moments; reductions are across */
-    CHECK(k, ThreadMapping, &n->mapping, M(base), M(bases));                  /* made of the expressions */
+    CHECK(k, Nest, n, M(exprs), M(reductions), M(stores), M(row), M(mapping), /* checked below */
+          M(reduction_count), M(store_count), M(merges), M(row_sum_count));   /* implied by moments and reductions */
+    CHECK(k, ThreadMapping, &n->mapping, M(base), M(bases));                  /* computed from the expressions */
     CHECK(k, Axis, &n->exprs->axis[0], {0, 0});
     CHECK(k, Reduction, &n->reductions[0], M(value), M(place), M(node));
     CHECK(k, Store, &n->stores[0], M(tensor), M(offset), M(value), M(guard), M(node));
@@ -251,7 +251,7 @@ static bool check_nest(const Kernel *k, const Nest *n)
         const Expr *e = n->exprs->all[i];
         if (e->kind != X_RANDOM || drawn++)
             continue;
-        /* without what follows from the operands, and what other kinds of expressions have: the cases above try these */
+        /* except what the operands determine and what other kinds of expressions have, which the cases above test */
         CHECK(k, Expr, e, M(id), M(axes), M(count), M(in), M(kind), M(dtype), M(op), M(factor), M(number), M(hash), M(tensor),
               M(node));
     }
@@ -276,9 +276,9 @@ static bool check_contraction(const Kernel *k)
     const mgpu_contraction *t = &k->contraction->table;
     bool good = t->convolution != NULL;
     CHECK(k, mgpu_contraction, t, M(axis), M(window), M(convolution), M(batch), M(m), M(n), M(k),
-          M(windows)); /* followed, counted */
+          M(windows)); /* checked below, or counts */
     CHECK(k, mgpu_axis, t->axis, {0, 0});
-    /* its second and third dimensions are none */
+    /* the convolution has one dimension, so the others are exceptions */
     CHECK(k, mgpu_convolution, t->convolution, M(dims), M(x[1]), M(x[2]), M(w[1]), M(w[2]), M(y[1]), M(y[2]), M(stride[1]),
           M(stride[2]), M(dilation[1]), M(dilation[2]), M(padding_low[1]), M(padding_low[2]), M(input_dilation[1]),
           M(input_dilation[2]), M(x_stride[3]), M(x_stride[4]), M(w_stride[3]), M(w_stride[4]), M(y_stride[3]), M(y_stride[4]));
@@ -288,7 +288,7 @@ static bool check_contraction(const Kernel *k)
 static bool check_rows(const Kernel *k)
 {
     bool good = true;
-    /* it has one other axis; and padding that gcc 12 misses after an array of structures */
+    /* exceptions: axes that it lacks, and padding after an array of structures, which gcc 12 does not clear */
     CHECK(k, mgpu_rows, rows_table(k->rows), M(axes), M(axis[1]), M(axis[2]), M(axis[3]), M(axis[4]), M(axis[5]), M(axis[6]),
           {offsetof(T, by_row) + 1, 3}, {offsetof(T, workspace) + 4, 4});
     return good;
@@ -298,9 +298,9 @@ static bool check_loops(const Kernel *k)
 {
     bool good = check_nest(k, &k->nests[0]);
     CHECK(k, Kernel, k, M(kind), M(nests), M(nest_count), M(index), M(contraction), M(attention), M(rows), M(scan), M(reads),
-          M(read_count), M(writes), M(write_count),                                                        /* followed */
+          M(read_count), M(writes), M(write_count),                                                        /* checked elsewhere */
           M(number), M(digest), M(name), M(label), M(title), M(extent_text), M(at), M(parameter_words),    /* names */
-          M(code), M(finish_code), M(text), M(paths), M(path_count), M(body), M(body_users), M(canonical), /* found later */
+          M(code), M(finish_code), M(text), M(paths), M(path_count), M(body), M(body_users), M(canonical), /* computed later */
           M(parameters), M(parameter_count), M(parameter_at), M(calls_per_launch), M(in_tiles_of), M(epilogue));
     return good;
 }
@@ -347,7 +347,7 @@ static Node *a_scan(Graph *g, bool second)
     Node *sequence = grid(g), *begin = graph_fill(g, 0, SHAPE(6), F32);
     Graph *b = graph_open_body(g, "loop");
     Node *h = graph_scan_carry(b, begin, true), *step = graph_scan_sequence(b, sequence);
-    Node *sums = NODE(b, OP_CUMSUM, ((int64_t[]){0, 0}), 2, NULL, graph_binary(b, OP_ADD, h, step)); /* in a buffer */
+    Node *sums = NODE(b, OP_CUMSUM, ((int64_t[]){0, 0}), 2, NULL, graph_binary(b, OP_ADD, h, step)); /* is stored in a buffer */
     Node *next = graph_unary(b, OP_TANH, sums), *stack = graph_binary(b, OP_MUL, next, h);
     return graph_scan_result(g, graph_close_scan(b, 4, false, &next, &stack, 1), 1);
 }
