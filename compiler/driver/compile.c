@@ -76,9 +76,9 @@ static Options *with_accumulate(const Options *o, int64_t parts)
 
 /* ---- kernels shared by programs for different devices */
 typedef struct Kernels {
-    int64_t parts;
+    int64_t parts; /* micro-batches; 0: the model's number */
     Compilation c;
-} Kernels; /* parts: micro-batches; 0: the model's */
+} Kernels;
 struct KernelCache {
     Memory *memory;
     Kernels *each;
@@ -151,7 +151,7 @@ typedef struct Try {
     double us; /* of a step, as predicted; 0: not known yet */
 } Try;
 
-/* parts: 0: the model's; kernels_of: as in kernels_for */
+/* parts: micro-batches; 0: the model's number. kernels_of: as in kernels_for */
 static Try try_kernels(KernelCache *cache, const Options *o, int64_t parts, int64_t kernels_of)
 {
     Try t = {.own = memory_new()};
@@ -261,7 +261,7 @@ static double recomputed_us(const Recomputing *r, int64_t n)
     return r->us / 2 * (r->kept * (double)r->parts / (double)n - r->available) / (r->kept - r->available);
 }
 
-static const double GAIN = .01; /* of a step: smaller gains are not searched for */
+static const double GAIN = .01; /* fraction of a step: the search ignores smaller gains */
 
 typedef struct Search {
     KernelCache *cache;
@@ -269,7 +269,7 @@ typedef struct Search {
     Try best;
     bool taken;           /* the best is no longer what the search began with */
     bool fits;            /* of the last try */
-    double recomputed_us; /* likewise: what a step recomputes */
+    double recomputed_us; /* of the last try: time of recomputing in a step */
 } Search;
 
 static bool is_faster(Try *t, Try *best) { return t->fit.fits && (!best->fit.fits || step_of(t) < (1 - GAIN) * step_of(best)); }
@@ -319,7 +319,7 @@ static bool try_more(Search *s, int64_t first, int64_t samples, double *least_us
     return s->best.fit.fits && (better || !s->taken);
 }
 
-/* Finds the fewest micro-batches that fit, as long as they are faster. low: does not fit. */
+/* Finds the fewest micro-batches that fit, as long as fewer are faster. low: a number that does not fit. */
 static void try_fewer(Search *s, int64_t low)
 {
     for (int64_t high = s->best.c.program->model->accumulate; high - low > 1;) {
@@ -424,7 +424,7 @@ const Model *read_model(const Options *o)
 {
     Options *quiet = NEW(Options);
     *quiet = *o;
-    quiet->silenced = ~(LintSet)0; /* they are printed when it is compiled */
+    quiet->silenced = ~(LintSet)0; /* warnings are printed when the model is compiled */
     quiet->verbose = false;
     Compilation c = begin(quiet);
     run_passes(&c, "simplify");

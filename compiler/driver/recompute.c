@@ -11,8 +11,8 @@
 #include "compiler/plan/recompute/recompute.h"
 
 enum { TRIALS = 10 };
-static const double CLOSE = 0.01;   /* of the memory: less is not recovered */
-static const double FINE = 0.0025;  /* of the memory: limits that differ by less are not told apart */
+static const double CLOSE = 0.01;   /* of the memory: the search ends if less than this is unused */
+static const double FINE = 0.0025;  /* of the memory: smallest difference of limits that are tried */
 static const double HINT_MS = 4000; /* longest search for a hint */
 
 static bool has_backward(const Phase *p) { return p->kind == PHASE_TRAIN || p->kind == PHASE_ACCUMULATE; }
@@ -20,7 +20,7 @@ static bool has_backward(const Phase *p) { return p->kind == PHASE_TRAIN || p->k
 typedef struct MemoryTrial {
     int64_t limit, peak, least;
     double needed, variables;
-    bool moves;      /* calls were moved to where others wait (plan/fill.c) */
+    bool moves;      /* calls were moved into idle time (plan/fill.c) */
     bool exceeds;    /* a phase has more temporaries than the limit: nothing is left to drop that pays */
     Recomputed full; /* of full steps */
 } MemoryTrial;
@@ -87,7 +87,7 @@ static MemoryTrial bytes_without_limit(const Program *p, const Plan *plan)
     return t;
 }
 
-/* Adds what its temporaries take. */
+/* Sets peak and least, in bytes of temporaries. */
 static void find_peak(const Program *p, Recomputable *const *known, MemoryTrial *without_limit)
 {
     Memory *own = memory_new(), *outer = memory_use(own);
@@ -96,7 +96,7 @@ static void find_peak(const Program *p, Recomputable *const *known, MemoryTrial 
     memory_free(own);
 }
 
-/* that are summed */
+/* Returns the number of devices whose temporaries share one memory. */
 static int counted_devices(const Program *p, const Plan *plan) { return p->target->own_memory ? 1 : plan_each(plan); }
 
 /* A lower bound for any recomputing: variables, and what one kernel reads or writes. */
@@ -152,7 +152,7 @@ static MemoryTrial find_limit(Program *p, const Plan *plan, Recomputable *const 
     return best;
 }
 
-/* Returns the plan that lacks most bytes, and what it takes without a limit. */
+/* Returns the plan that lacks most bytes, and the bytes that it needs without a limit. */
 static const Plan *neediest(const Program *p, MemoryTrial *without_limit)
 {
     const Plan *most = NULL;
@@ -209,7 +209,7 @@ const char *recompute_cure(Program *p, const Plan *plan)
                   found.full.tensors == 1 ? "" : "s", 100 * (found.full.us / found.full.us_before - 1));
 }
 
-/* Moves calls to where others wait, if that needs no more memory and hardly more time; returns NULL if not. */
+/* Moves calls into idle time. Returns the phases, or NULL if they do not fit into memory or take more than 2 % longer. */
 static Phase **fill_too(Program *p, const Plan *plan, const MemoryTrial *found, double there, MemoryTrial *made)
 {
     static const double NEAR = 1.02;

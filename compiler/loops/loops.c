@@ -1,8 +1,8 @@
-/* loops.c: the loops of a nest, and what is computed in which of them.
+/* loops.c: the loops of a nest, and the loop in which each expression is computed.
  *
- * In each loop is first what is new there: an expression is in the outermost loop in which all that it depends on is known; it
- * gets a name if it is used twice or in a deeper loop, else it is written where it is used. On hosts the innermost loop is one
- * of vectors where it has such a form (loops/vector.h), else serial. The axis that the workers divide runs over a part. */
+ * An expression is computed in the outermost loop in which all its operands are known. It gets a name if it is used twice or in a
+ * deeper loop, else it is written where it is used. On hosts the innermost loop is SIMD code if possible (loops/vector.h), else
+ * scalar. The loop over the axis that workers divide has a thread's range. */
 #include "compiler/loops/lower.h"
 #include "compiler/loops/vector.h"
 #include "runtime/abi/mgpu.h"
@@ -34,7 +34,6 @@ static void want(Lowering *p, const Expr *e, int depth)
     s->wanted = true;
 }
 
-/* finds what the expressions in `roots`, used at `depth`, need and do not have yet */
 void find_wanted(Lowering *p, Expr *const *roots, int root_count, int depth)
 {
     const Exprs *x = p->nest->exprs;
@@ -53,7 +52,7 @@ void find_wanted(Lowering *p, Expr *const *roots, int root_count, int depth)
         const Expr *e = x->all[i];
         for (int k = 0; k < e->count; k++)
             want(p, e->in[k], s->depth);
-        /* what is written where it is used, uses its operands there */
+        /* Such an expression is written where it is used, so its operands are used there, too. */
         if (is_plain(e) && s->deep)
             for (int k = 0; k < e->count; k++)
                 p->term_of[e->in[k]->id].deep = true;
@@ -62,12 +61,11 @@ void find_wanted(Lowering *p, Expr *const *roots, int root_count, int depth)
 
 static bool is_named(const TermOfExpr *s, const Expr *e)
 {
-    if (is_plain(e)) /* offsets that are long and used again and again */
+    if (is_plain(e)) /* only long offsets that are used several times */
         return e->kind == X_SUM && s->uses > 2 && term_length(s->term) > SHORT_TEXT;
     return s->uses > 1 || s->deep || s->fixed || term_length(s->term) > LONGEST_TEXT;
 }
 
-/* names or writes down everything that is wanted, can be computed at this depth and in this pass, and has no term */
 void define_wanted(Lowering *p, int depth, int pass)
 {
     const Exprs *x = p->nest->exprs;
@@ -91,13 +89,13 @@ void define_wanted(Lowering *p, int depth, int pass)
     }
 }
 
-/* the workers divide its iterations */
+/* Returns true if workers divide the axis. */
 static bool is_divided(const Lowering *p, int axis) { return p->nest->divided == axis + 1 && !p->finish; }
 
-/* the thread owns some of its iterations */
+/* Returns true if threads own rows along the axis. */
 static bool is_owned(const Lowering *p, int axis) { return p->nest->owned == axis + 1 && p->owned_part; }
 
-/* before the innermost loop: the random numbers that follow each other in it */
+/* Before the innermost loop: generates the consecutive random numbers that it uses. */
 static void random_rows(Lowering *p, int axis)
 {
     const Exprs *x = p->nest->exprs;
@@ -124,7 +122,6 @@ const Term **saved_terms(const Lowering *p)
     return saved;
 }
 
-/* forgets what was named since */
 void restore_terms(Lowering *p, const Term **saved)
 {
     for (int i = 0; i < p->nest->exprs->count; i++)
@@ -141,7 +138,7 @@ static const Term *groups_of(const Axis *a)
     return term_binary(LEVEL_PRODUCT, term_add(term_word("n"), term_whole(a->group - 1)), "/", term_whole(a->group));
 }
 
-/* of the part of the axis that the thread takes, or of the whole axis */
+/* Returns a bound of the thread's range of the axis (a member of its rows, or `part`), or of the whole axis. */
 static const Term *bound(const Lowering *p, int axis, const char *row, const Term *part, const Term *all)
 {
     const Axis *a = &p->nest->exprs->axis[axis];
@@ -162,7 +159,6 @@ const Term *loop_to(const Lowering *p, int axis)
     return bound(p, axis, "row_end", p->end, all);
 }
 
-/* the part of the axis that the calling thread takes */
 void declare_part(Lowering *p)
 {
     int axis = p->nest->divided - 1;
@@ -197,7 +193,6 @@ static Statement *open_loop(Lowering *p, int axis)
     return loop;
 }
 
-/* the innermost loop of columns: over the tile */
 static void open_tile_loop(Lowering *p, int axis)
 {
     const Term *from = p->tile_start ? p->tile_start : term_word("0"), *to = p->tile_start ? p->tile_width : loop_to(p, axis);
@@ -215,7 +210,6 @@ static bool vectorises(const Lowering *p, int axis)
     return a->kind == AXIS_PLAIN && !p->nest->serial && (a->samples || a->extent > SHORT_LOOP);
 }
 
-/* the first maximum is found in order, so sums beside it are, too */
 bool is_in_order(const Nest *nest, int pass)
 {
     for (int i = 0; i < nest->reduction_count; i++)
@@ -224,7 +218,7 @@ bool is_in_order(const Nest *nest, int pass)
     return false;
 }
 
-/* of a scatter whose threads own rows: iterations of other rows, or of none, are passed over */
+/* In a scatter whose threads own rows: skips iterations whose row the thread does not own. */
 static void skip_others(Lowering *p, int depth)
 {
     const Expr *row = p->nest->row;
@@ -242,10 +236,10 @@ int innermost_bytes(Lowering *p, int axis, int pass)
     return vectorises(p, axis) && !is_in_order(p->nest, pass) ? vector_bytes(p, axis, pass) : 0;
 }
 
-/* the innermost loop: of vectors where it has such a form; pass: that of its reductions; -1: it is serial */
+/* Opens the innermost loop, as SIMD code if possible. vector_pass: as in open_loops. */
 static void open_innermost(Lowering *p, int axis, int pass, bool tile, int vector_pass)
 {
-    bool merges = p->nest->merges && !p->finish && pass >= p->nest->passes; /* by a call for each lane */
+    bool merges = p->nest->merges && !p->finish && pass >= p->nest->passes; /* mgpu_merge_moments is called once per iteration */
     int bytes = merges ? 0 : tile ? vector_bytes(p, axis, pass) : vector_pass >= 0 ? innermost_bytes(p, axis, vector_pass) : 0;
     if (bytes && tile && p->tile_start)
         open_vector_loop(p, axis, bytes, p->tile_start, p->tile_width);
@@ -257,7 +251,6 @@ static void open_innermost(Lowering *p, int axis, int pass, bool tile, int vecto
         open_loop(p, axis);
 }
 
-/* the loops p->loop[from ...], with what each needs */
 void open_loops(Lowering *p, int from, int pass, bool tile, int vector_pass)
 {
     for (int depth = from; depth < p->loops; depth++) {

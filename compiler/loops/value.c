@@ -1,4 +1,4 @@
-/* value.c: an expression as a term: names that readers know. */
+/* value.c: terms of expressions, and names of variables, which are those of the model where it has any. */
 #include "compiler/loops/lower.h"
 #include "compiler/loops/vector.h"
 #include "runtime/abi/mgpu.h"
@@ -16,7 +16,7 @@ const char *type_of(const Lowering *p, const Expr *e)
     return p->is_64_bit && expr_is_index(e) && !p->is_64_bit(p->nest, e) ? "int" : C_TYPE[e->dtype];
 }
 
-/* gcc makes no vectors of bools that it loads */
+/* gcc does not vectorize loads of bool. */
 const char *element_type(Dtype t) { return t == BF16 ? "mgpu_bf16" : t == F16 ? "mgpu_f16" : t == BOOL ? "uint8_t" : C_TYPE[t]; }
 
 /* ---- names */
@@ -24,7 +24,7 @@ const char *element_type(Dtype t) { return t == BF16 ? "mgpu_bf16" : t == F16 ? 
 const Term *fresh_name(Lowering *p, const char *word)
 {
     const char *name = word;
-    uintptr_t number = (uintptr_t)map_get(&p->names, name); /* the last that was given away: name, name_2, ... */
+    uintptr_t number = (uintptr_t)map_get(&p->names, name); /* the last one used: name, name_2, ... */
     while (map_get(&p->names, name))
         name = format("%s_%d", word, (int)++number);
     if (name != word)
@@ -48,7 +48,7 @@ static const char *const RESERVED[] = {
     "INFINITY", "NAN",       "int8_t",    "int16_t",  "int32_t",  "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
     "INT8_MIN", "INT16_MIN", "INT32_MIN", "INT64_MIN"};
 
-/* of C++ and CUDA */
+/* reserved in C++ and CUDA */
 static const char *const RESERVED_CUDA[] = {"alignas",
                                             "alignof",
                                             "and",
@@ -172,7 +172,7 @@ const Term *number_term(double v, Dtype t)
     return term_number(t == F64 ? NUMBER_F64 : NUMBER_F32, text + (*text == '-'), *text == '-');
 }
 
-/* ---- the term of an expression; operands have theirs */
+/* ---- terms of expressions whose operands have terms */
 
 const Term *term_of(const Lowering *p, const Expr *e) { return p->term_of[e->id].term; }
 
@@ -184,7 +184,7 @@ const Term *argument_of(const Lowering *p, const Tensor *tensor)
     die("tensor %s is no argument of its kernel", tensor->name);
 }
 
-/* largest factor first, as one writes an offset; a positive term leads if there is one */
+/* Orders the operands by descending size of their factors, as offsets are usually written, but a positive one first. */
 static void order_terms(const Expr *e, int *order)
 {
     for (int i = 0; i < e->count; i++) {
@@ -237,7 +237,7 @@ static const Term *range_term(const Lowering *p, const Expr *e)
     return low ? term_binary(LEVEL_LESS, at, ">=", count_term(e->other)) : less(at, count_term(e->constant));
 }
 
-/* "f(...)", and nothing after it */
+/* Returns true for "f(...)" without anything after it. */
 static bool is_call(const char *meaning)
 {
     const char *m = meaning;
@@ -253,7 +253,7 @@ static bool is_call(const char *meaning)
     return false;
 }
 
-/* the meaning of ops.def with the operands in place of a, b and c */
+/* Returns the formula in ops.def with the operands instead of a, b and c. */
 static const Term *meaning_term(const Lowering *p, const Expr *e)
 {
     static const struct {
@@ -285,10 +285,10 @@ static const Term *meaning_term(const Lowering *p, const Expr *e)
     return call || formula ? term_fixed(term) : term;
 }
 
-/* a function of numbers that stay */
+/* A call whose numbers do not become kernel parameters. */
 static const Term *call_fixed(const char *function, const Term *a) { return term_fixed(CALL(function, a)); }
 
-/* what remains of a value after its row's maximum is subtracted: 0 or less */
+/* Returns true for the difference of a value and its row's maximum, which is never positive. */
 static bool is_below_maximum(const Lowering *p, const Expr *e)
 {
     return e->kind == X_OP && e->op == OP_SUB && e->in[1]->kind == X_RESULT &&
@@ -299,7 +299,7 @@ static const Term *cast_term(const Lowering *p, const Expr *e)
 {
     Dtype from = e->in[0]->dtype, to = e->dtype;
     const Term *a = term_of(p, e->in[0]);
-    if (dtype_is_half(to) && from == F32) /* a stored value, which this kernel uses as those see it that load it */
+    if (dtype_is_half(to) && from == F32) /* also used in this kernel: it must be equal to what others load */
         return call_fixed(format("mgpu_round_%s", dtype_name(to)), a);
     if (strcmp(C_TYPE[from], C_TYPE[to]) == 0)
         return a;
@@ -370,7 +370,7 @@ int random_place(const Lowering *p, const Expr *e, const Term *place[2])
     return 2;
 }
 
-/* the call computes samples [begin, end) */
+/* Returns true if the call computes samples [begin, end) only. */
 static bool has_some(const Lowering *p) { return p->kernel->split == MGPU_SPLIT_SAMPLES && p->nest->divided; }
 
 static const Term *samples_term(const Lowering *p, const Expr *e)

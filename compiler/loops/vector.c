@@ -1,9 +1,9 @@
-/* vector.c: a loop of a nest as vectors.
+/* vector.c: emits an innermost loop of a nest as SIMD code.
  *
- * What does not change along the loop is computed once, as a scalar. An index that moves in equal steps stays a scalar, that of
- * the first lane; others are vectors of 32 bits. Loads and stores of neighbours are those of memory, all others gather or
- * scatter. The last iterations of a loop are those of the first `lanes` lanes. Conditions are masks, choices select, and what a
- * mask excludes is not read. A multiply-add is one where a product is added and not used otherwise. */
+ * Values that do not change along the loop are scalars. An index with a constant stride stays a scalar: that of the first lane.
+ * Other indices are vectors of 32-bit integers. Loads and stores of consecutive elements are vector loads and stores, all others
+ * are strided, gathers or scatters. In the tail of a loop only the first `lanes` lanes are active. Conditions become masks, and
+ * loads skip inactive lanes. A product without other uses that is added becomes a fused multiply-add. */
 #include "compiler/loops/vector.h"
 
 #include <ctype.h>
@@ -34,7 +34,7 @@ const char *vector_word(const Lowering *p, const char *name, LaneType type)
     return format("mgpu_%s%s%s_%s", name, *name ? "_" : "", TYPE_NAME[type], p->wide ? "w" : "n");
 }
 
-/* of another name than that of a lane type */
+/* A name without a lane type, such as mgpu_first_n. */
 static const char *plain_word(const Lowering *p, const char *name) { return format("mgpu_%s_%s", name, p->wide ? "w" : "n"); }
 
 const char *vector_type(const Lowering *p, const Expr *e)
@@ -50,7 +50,7 @@ static const Term *broadcast(const Lowering *p, LaneType type, const Term *x) { 
 
 static const Term *whole_index(Lowering *p, const Expr *e);
 
-/* as a vector */
+/* Returns the value as a vector: one that does not vary is broadcast. */
 static const Term *operand(Lowering *p, const Expr *e)
 {
     if (varies(p, e))
@@ -60,7 +60,7 @@ static const Term *operand(Lowering *p, const Expr *e)
     return broadcast(p, lane_type(e->dtype), term_of(p, e));
 }
 
-/* of arithmetic of GNU C, which takes a scalar beside a vector */
+/* As operand, but a float that does not vary stays a scalar: GNU C's operators accept a scalar and a vector. */
 static const Term *arithmetic_operand(Lowering *p, const Expr *e)
 {
     bool scalar = !varies(p, e) && (e->dtype == F32 || e->dtype == F64 || e->dtype == BF16 || e->dtype == F16);
@@ -72,7 +72,8 @@ static const Term *counted(const Lowering *p, const Term *from, int64_t step)
     return CALL(plain_word(p, "count_i32"), from, term_whole(step));
 }
 
-/* of a sum what the first lane has of axes and what does not vary, a scalar, or the rest (varying), a vector; NULL: nothing */
+/* Returns a part of an index that is a sum, or NULL if it is empty. varying: a vector, of the lanes' distances from the first
+ * lane and of indices without a constant stride; else a scalar: the first lane's axes and what does not vary. */
 static const Term *sum_part(Lowering *p, const Expr *e, bool varying)
 {
     const Term *sum = NULL;
@@ -130,7 +131,7 @@ void vector_fill(Lowering *p, const Term *v, Dtype t, const Term *array, const T
     p->wide = outer;
 }
 
-/* an index that is a vector: what all lanes have of it is added to the base */
+/* Returns an index as a vector. The part that is equal in all lanes is added to the base pointer, in 64 bits. */
 static const Term *lane_index(Lowering *p, const Expr *offset, const Term **base)
 {
     if (offset->kind != X_SUM)
@@ -140,12 +141,12 @@ static const Term *lane_index(Lowering *p, const Expr *offset, const Term **base
     return sum_part(p, offset, true);
 }
 
-/* element offset of base; guard: a mask, or NULL */
+/* Loads base[offset]. guard: a mask, or NULL. */
 static const Term *load(Lowering *p, Dtype t, const Term *base, const Expr *offset, const Term *guard)
 {
     const char *memory = memory_name(t);
     int64_t step = vector_step(offset, vector_axis(p));
-    if (!varies(p, offset)) { /* the same element, where the guard lets it */
+    if (!varies(p, offset)) { /* one element in all lanes: the guard is a mask, so it is a gather */
         const Term *at = counted(p, term_word("0"), 0);
         return CALL(plain_word(p, format("gather_%s", memory)), term_add(base, term_of(p, offset)), at,
                     CALL(plain_word(p, "and"), guard, first_lanes(p)));
@@ -173,7 +174,7 @@ static const Term *load_value(Lowering *p, const Expr *e)
     Dtype t = e->kind == X_LOAD ? e->tensor->dtype : held_type(e->node->dtype);
     const Expr *guard = e->count > 1 ? e->in[1] : NULL;
     bool masked = guard && varies(p, guard);
-    if (guard && !masked) { /* the same for all lanes */
+    if (guard && !masked) { /* the guard is a scalar */
         const Term *value = load(p, t, base, e->in[0], NULL);
         return term_choice(term_of(p, guard), value, broadcast(p, lane_type(e->dtype), number_term(e->number, e->dtype)));
     }
@@ -188,7 +189,7 @@ void vector_store(Lowering *p, const Store *s)
 {
     Dtype t = s->tensor->dtype;
     const char *memory = memory_name(t);
-    bool merged = p->finish && p->nest->merges; /* a vector already: of the thread's moments */
+    bool merged = p->finish && p->nest->merges; /* then it is loaded from the thread's moments as a vector */
     const Term *value = merged ? term_of(p, s->value) : operand(p, s->value), *base = argument_of(p, s->tensor);
     if (s->run) {
         vector_keep(p, t, term_add(p->run[s - p->nest->stores], p->axis_name[vector_axis(p)]), value);
@@ -236,11 +237,11 @@ static const Term *convert(Lowering *p, const Term *x, Dtype from, Dtype to)
     return x;
 }
 
-/* ---- multiply-adds: of vectors, or of numbers that do not change along the open loop */
+/* ---- multiply-adds, of vectors or scalars */
 
 static const Term *part_of(Lowering *p, const Expr *e, bool vector) { return vector ? operand(p, e) : term_of(p, e); }
 
-/* a product that nothing else needs */
+/* A product without a name of its own has no other use. */
 static bool is_open_product(const Lowering *p, const Expr *e)
 {
     return e->kind == X_OP && e->op == OP_MUL && is_floating_lane(lane_type(e->dtype)) && term_of(p, e)->kind == TERM_BINARY;
@@ -336,7 +337,7 @@ static const Term *range_value(Lowering *p, const Expr *e)
 static const Term *result_value(Lowering *p, const Expr *e)
 {
     const Reduction *r = &p->nest->reductions[e->constant];
-    const Term *element = p->result[e->constant]; /* of an array, or that rounded */
+    const Term *element = p->result[e->constant]; /* an element of an array, possibly in a cast to float */
     if (element->kind == TERM_UNARY)
         element = element->in[0];
     Dtype held = r->kind == REDUCE_ARGMAX ? r->dtype : reduction_type(r);
@@ -351,7 +352,7 @@ static const Term *random_value(Lowering *p, const Expr *e)
             sample_step = is_random_by_sample(e) ? vector_step(e->in[1], vector_axis(p)) : 0;
     LaneType type = lane_type(e->dtype);
     random_place(p, e, place);
-    if (step == 1 && !sample_step) /* they follow each other */
+    if (step == 1 && !sample_step) /* consecutive random numbers */
         return CALL(vector_word(p, "rand", type), random_key(p, e), term_of(p, e->in[0]), place[0], place[1]);
     return CALL(vector_word(p, "rand_apart", type), random_key(p, e), term_of(p, e->in[0]), term_whole(step), place[0],
                 term_whole(sample_step), place[1]);
@@ -393,7 +394,7 @@ const Term *vector_value(Lowering *p, const Expr *e)
 
 /* ---- reductions */
 
-/* name: a vector, whose other lanes stay as they are; or element: of an array in memory */
+/* name: a vector, whose inactive lanes keep their values. element: an element of an array of accumulators; NULL: none */
 void vector_accumulate(Lowering *p, const Reduction *r, const Term *name, const Term *element)
 {
     LaneType type = accumulator_type(r);
@@ -431,7 +432,7 @@ const Term *vector_sum(const Lowering *p, const Reduction *r, const Term *lanes)
 
 /* ---- the loop */
 
-/* copies of what may be opened no more: a loop that ended */
+/* The tail shares the statements of the loop's body, which must not be added to afterwards. */
 void close_vector_loop(Lowering *p)
 {
     Statement *rest = p->rest;
@@ -440,7 +441,7 @@ void close_vector_loop(Lowering *p)
     code_close(&p->to);
     if (!rest)
         return;
-    /* the last iterations: the same with fewer lanes */
+    /* The tail has the loop's body, with fewer active lanes. */
     Statements *around = p->to.depth ? &p->to.open[p->to.depth - 1][0] : &p->to.code->body;
     const Statement *loop = around->list[around->count - 1];
     code_if(&p->to, term_binary(LEVEL_LESS, loop->to, "<", p->rest_end));
@@ -460,7 +461,7 @@ void open_vector_loop(Lowering *p, int axis, int bytes, const Term *from, const 
     if (known) {
         code_count(&p->to, "int64_t", v, from, to, lanes);
         code_declare(&p->to, "const int", p->lanes, CALL("MGPU_LANES_OF", to, v, lanes));
-    } else { /* whole vectors; what remains is one more, in a block with the variable */
+    } else { /* a loop over full vectors; the tail after it reads the loop variable, so a block around both declares that */
         code_block(&p->to);
         code_declare(&p->to, "int64_t", v, from);
         Statement *loop = code_for(&p->to, NULL, v, NULL, term_binary(LEVEL_LESS, term_add(v, lanes), "<=", to));

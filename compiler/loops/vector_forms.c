@@ -1,7 +1,7 @@
-/* vector_forms.c: what in an innermost loop of a nest has a form as vectors (loops/vector.c).
+/* vector_forms.c: decides whether an innermost loop of a nest can be emitted as SIMD code (loops/vector.c).
  *
- * An index that moves in equal steps, or has 32 bits; the operations of a table; stores to neighbours, to elements equally far
- * apart, or anywhere; sums, maxima, and first maxima in arrays. If anything has none the loop is serial. */
+ * It can if each index has a constant stride or fits into 32 bits; each operation is one of op_works; each store is contiguous,
+ * strided or a scatter; and reductions are sums, maxima, or argmaxes whose accumulators are arrays. Else the loop is scalar. */
 #include "compiler/loops/vector.h"
 
 #include <math.h>
@@ -26,7 +26,6 @@ LaneType accumulator_type(const Reduction *r) { return lane_type(reduction_type(
 
 bool changes_with(const Expr *e, int axis) { return e->axes >> axis & 1; }
 
-/* an index that moves in equal steps along the axis: the step; 0: it does not */
 int64_t vector_step(const Expr *e, int axis)
 {
     if (e->kind == X_AXIS)
@@ -41,11 +40,12 @@ int64_t vector_step(const Expr *e, int axis)
 
 static bool fits(const Expr *e)
 {
-    bool loaded = e->kind == X_INDEX_OF && lane_type(e->in[0]->dtype) == LANE_I32; /* it may be out of its range */
+    bool loaded = e->kind == X_INDEX_OF && lane_type(e->in[0]->dtype) == LANE_I32; /* may be out of its range */
     return loaded || (e->low >= INT32_MIN && e->high <= INT32_MAX);
 }
 
-/* what lanes have of a sum beside the first one's, in 32 bits: steps of the axis, and other indices */
+/* Returns true if the vector part of a sum (loops/vector.c, sum_part) fits into 32 bits: at most 16 steps along the axis, and the
+ * indices that are not linear. The scalar part has 64 bits. */
 static bool lanes_fit(const Expr *sum, int axis)
 {
     double most = 0;
@@ -59,7 +59,7 @@ static bool lanes_fit(const Expr *sum, int axis)
 
 bool is_floating_lane(LaneType t) { return t == LANE_F32 || t == LANE_F64; }
 
-/* conversions of casts; those of 32 bits without a sign, and to 64 bits from floats, are left out */
+/* Returns true if there is a vector conversion. There is none from floats to u32 and i64. */
 static bool converts(Dtype from, Dtype to)
 {
     LaneType a = lane_type(from), b = lane_type(to);
@@ -72,7 +72,7 @@ static bool converts(Dtype from, Dtype to)
     return true;
 }
 
-/* an index that is loaded from, or compared: in equal steps, or of 32 bits */
+/* Returns true for an index that can be loaded from or compared: its stride is constant, or its vector part fits into 32 bits. */
 static bool index_works(const Expr *e, int axis)
 {
     if (!changes_with(e, axis))
@@ -90,7 +90,7 @@ static bool index_works(const Expr *e, int axis)
     }
 }
 
-/* a sum that is needed in one vector */
+/* Returns true for an index whose full value fits into a vector of 32-bit integers. */
 static bool whole_index_works(const Expr *e, int axis) { return fits(e) && index_works(e, axis); }
 
 static bool op_works(const Expr *e)
@@ -138,7 +138,7 @@ static bool op_works(const Expr *e)
     }
 }
 
-/* not at all, or in equal steps */
+/* Returns true for an index that does not depend on the axis, or has a constant stride. */
 static bool moves_evenly(const Expr *index, int axis) { return !changes_with(index, axis) || vector_step(index, axis); }
 
 bool is_random_by_sample(const Expr *random) { return !random->initial && random->other & 1; }
@@ -182,7 +182,6 @@ static bool works(const Lowering *p, const Expr *e, int axis)
 
 static bool is_wide(LaneType t) { return t == LANE_F64 || t == LANE_I64; }
 
-/* in an array of the kernel, from a loop before */
 bool is_in_array(const Lowering *p, const Expr *e)
 {
     return p->term_of[e->id].term && p->term_of[e->id].term->kind == TERM_ELEMENT;
@@ -190,7 +189,7 @@ bool is_in_array(const Lowering *p, const Expr *e)
 
 static bool computes_in_f64(Op op) { return op == OP_SIN || op == OP_COS || op == OP_POW || op == OP_ATAN2; }
 
-/* One of a loop over the axis has a vector form: to neighbours, to elements equally far apart, or anywhere */
+/* Returns true if a store of a loop over the axis has a vector form: contiguous, strided or a scatter. */
 static bool store_works(const Lowering *p, const Store *s, int axis)
 {
     bool here = p->term_of[s->offset->id].wanted && (changes_with(s->offset, axis) || !s->outer);
@@ -198,14 +197,14 @@ static bool store_works(const Lowering *p, const Store *s, int axis)
     bool masked = s->guard && changes_with(s->guard, axis);
     if (!here || s->run)
         return true;
-    bool apart = !masked && !s->add && changes_with(s->offset, axis) && index_works(s->offset, axis); /* lane after lane */
+    bool apart =
+        !masked && !s->add && changes_with(s->offset, axis) && index_works(s->offset, axis); /* one lane after the other */
     return (step == 1 && !(s->add && dtype_is_half(s->tensor->dtype))) || apart;
 }
 
-/* of f32, in an array of f64 */
 bool adds_to_f64(const Reduction *r) { return r->kind == REDUCE_SUM && r->in_double && lane_type(r->value->dtype) == LANE_F32; }
 
-/* of a first maximum, which columns find in arrays */
+/* Returns true if the index that an argmax returns is a 32-bit integer. */
 static bool place_works(const Reduction *r, int axis)
 {
     return lane_type(r->dtype) == LANE_I32 &&

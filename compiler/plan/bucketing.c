@@ -1,6 +1,6 @@
 /* bucketing.c: the timeline of a step -> which of its gradients share an all-reduce.
  *
- * A few large buckets pay the latency of an all-reduce seldom, and delay computing less; many small ones begin early, during the
+ * A few large buckets pay the latency of an all-reduce rarely, and delay computing less; many small ones begin early, during the
  * backward pass. Transfers that computing waits for (batch statistics) use the same lane, where one after a large bucket waits
  * for it; or a lane of their own, where they share the links.
  *
@@ -156,7 +156,7 @@ static double run_lanes(const Timeline *t, const Buckets *b)
         }
     }
     bool early = false;
-    /* updates of buckets that have ended by then share launches */
+    /* Updates of buckets that end before the computing does share launches. */
     double until = t->joins_buckets ? us_before[t->call_count] : 0;
     for (int k = 0; k < b->count; k++) {
         const Bucket *x = &list[order[k]];
@@ -248,9 +248,9 @@ static TransferTime known_time_of(Times *known, const Timeline *t, Collect what,
     return known->takes[at] = time_of(t, what, bytes);
 }
 
-typedef struct StopEvent {
+typedef struct StopEvent { /* a call that waits for stops, or is followed by stops */
     int place, stop, stop_count;
-} StopEvent; /* a call that waits for stops, or is followed by stops */
+} StopEvent;
 typedef struct BucketSearch {
     const Timeline *t;
     int *end, count;           /* atoms: sums that always share a bucket; one past the last sum of each */

@@ -1,8 +1,7 @@
-/* measured_times.c: reads the file of `./train bench --measure`: times of kernels, each with its number of samples, and of transfers,
- * each with its bytes.
+/* measured_times.c: reads the file of `./train bench --measure`: times of kernels, each with its number of samples, and of
+ * transfers, each with its bytes.
  *
- * A kernel that several operations call with equally many samples has the median of their times; likewise transfers of one kind
- * and size. */
+ * Equal kernels with equal numbers of samples get the median of their times; likewise transfers of one kind and size. */
 #include "compiler/plan/measured_times.h"
 #include "runtime/base/base.h"
 
@@ -86,7 +85,7 @@ static void use_medians(Measured *m)
     m->count = count;
 }
 
-/* older files have no bytes of transfers */
+/* Files of older versions have no bytes of transfers; their transfers are ignored. */
 static void add_transfer(Measured *m, const char *file, const Json *op)
 {
     if (!mgpu_json_member(op, "bytes"))

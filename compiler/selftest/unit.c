@@ -1,7 +1,7 @@
-/* unit.c: compile the cases of a unit to one program, run it, and compare the results. The compiler gets the kernels' flags, and
- * the program is linked with the runtime library, as for models. A file holds the tensors of all cases and the calls of their
- * kernels (runtime/host/trial.h). The program makes these calls on the mapped file; then its contents are compared with the
- * interpreter. */
+/* unit.c: compiles the cases of a unit to one program, runs it, and compares the results. As for models, the C compiler gets the
+ * kernels' flags, and the program is linked with the runtime library. A file has the tensors of all cases and the calls of their
+ * kernels (runtime/host/trial.h). The program executes the calls on the mapped file; then the tensors are compared with the
+ * interpreter's. */
 #include "compiler/selftest/unit.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/target.h"
@@ -135,7 +135,7 @@ static const Phase *phase_of(const Case *c, int way) /* NULL: there is none for 
     return way % 2 == 0 ? c->fused : c->separate != c->fused ? c->separate : NULL;
 }
 
-/* Runs the kernels of the program `file`; returns what is wrong, or NULL. *tested: whether it could be run. */
+/* Runs the kernels of `program` on the file `path`. Returns an error, or NULL. *tested: whether the program could be run. */
 static const char *run_unit(const TestUnit *u, const char *program, const char *path, bool *tested)
 {
     TrialFile f = {.runner = {.memory = take, .call = record_call}, .path = path, .variant = u->variant};
@@ -161,7 +161,7 @@ static const char *run_unit(const TestUnit *u, const char *program, const char *
     add_argument(&command, path);
     Text said = {0};
     int status = wrong ? 0 : run_tool(&command, &said);
-    /* another processor's, or nothing may be executed in its folder, or a library is missing */
+    /* The program is for another processor, its folder does not allow execution, or a library is missing. */
     if (status < 0 || (status > 0 && head->begun == 0)) {
         *tested = false;
         wrong = status < 0 ? format("the program that it makes cannot be run: %s", strerror(errno))

@@ -1,5 +1,5 @@
-/* mgpu_kernel.h: what emitted kernels use besides mgpu.h: arithmetic, random numbers, contractions. mgpu.h includes it
- * where MGPU_KERNELS is defined. */
+/* mgpu_kernel.h: functions for emitted host kernels: arithmetic, random numbers, contractions. mgpu.h includes it if MGPU_KERNELS
+ * is defined. */
 #ifndef MGPU_KERNEL_H_RUNTIME
 #define MGPU_KERNEL_H_RUNTIME
 
@@ -11,30 +11,30 @@
 #include "mgpu_rows.h"
 #include "mgpu_scatter.h"
 
-/* a kernel with so little work that it is compiled for size */
+/* A kernel with little work is compiled for size. */
 #define MGPU_SMALL __attribute__((cold))
-/* what a translation unit may leave out; without optimisation GCC emits such functions unless they are inline */
+/* A function that a translation unit may not use; without optimization GCC emits unused functions unless they are inline. */
 #ifdef __OPTIMIZE__
 #define MGPU_OPTIONAL static __attribute__((unused))
 #else
 #define MGPU_OPTIONAL static inline __attribute__((unused))
 #endif
-/* the body of several kernels */
+/* A body that several kernels call. */
 #define MGPU_SHARED __attribute__((noinline))
-/* a name for other translation units of what is static in this one */
+/* An external name for a static function or object. */
 #ifndef __TINYC__
 #define MGPU_EXPORT(name, function) mgpu_kernel_function name __attribute__((alias(#function)))
 #define MGPU_EXPORT_DATA(type, name, object) extern type name __attribute__((alias(#object)))
-#else /* it leaves such aliases out, and has no prefetches */
+#else /* tcc ignores such aliases, and has no prefetches */
 #define MGPU_EXPORT(name, function)                                                                                              \
     void name(void *const *argument, const mgpu_step *step, const mgpu_part *part) { function(argument, step, part); }
 #define MGPU_EXPORT_DATA(type, name, object) __asm__(".globl " #name "\n.set " #name ", " #object)
 #define __builtin_prefetch(...)
 #endif
 
-/* Will be stored to, soon: a line of the cache that other cores have read, too, takes long to become this one's own, and
- * after a product they all have read its weights. (Two cores, 512 x 512 weights: the update 0.12 -> 0.06 ms; what comes
- * from memory gains 5 %. Stores past the cache make an update in place slower: 88 -> 44 GB/s, from memory 50 -> 40.) */
+/* Prefetches memory for writing. It takes long to get exclusive ownership of a cache line that other cores have read, and all
+ * of them have read the weights in a matmul. (Two cores, 512 x 512 weights: the update takes 0.06 instead of 0.12 ms, from memory
+ * 5 % less. Non-temporal stores make an update in place slower: 44 instead of 88 GB/s, from memory 40 instead of 50.) */
 static inline void mgpu_prepare_stores(const void *from, int64_t bytes)
 {
     for (int64_t at = 0; at < bytes; at += 64)
@@ -43,14 +43,15 @@ static inline void mgpu_prepare_stores(const void *from, int64_t bytes)
 
 /* ---- workers */
 
-/* where part `index` of `parts` of an extent begins; parts are multiples of `grain`, the last is the rest */
+/* Returns the begin of part `index` of `parts` of an extent: a multiple of `grain`, or the extent. */
 static inline int64_t mgpu_share(int64_t extent, int64_t grain, int64_t index, int64_t parts)
 {
     int64_t begin = (extent + grain - 1) / grain * index / parts * grain;
     return begin < extent ? begin : extent;
 }
 
-/* the partial results of a call into those of its thread; those of all threads into the first's, in their order */
+/* ..._part: combines the partial results of a call with those of its thread; first: it is the thread's first call. ..._parts:
+ * combines those of all threads into the first thread's, in order. part->stride: bytes between the workspaces of threads. */
 #define MGPU_PARTS(name, type, lanes, memory, combined)                                                                          \
     MGPU_OPTIONAL void mgpu_##name##_part(type *restrict all, const type *restrict own, int64_t count, bool first)               \
     {                                                                                                                            \
@@ -83,7 +84,7 @@ MGPU_PARTS_OF(i64, int64_t, i64, w)
 #undef MGPU_PARTS_OF
 #undef MGPU_PARTS
 
-/* ---- moments of all threads, in the first one's workspace */
+/* ---- merges the moments of all threads into the first thread's workspace */
 
 MGPU_OPTIONAL void mgpu_moments_parts(double *restrict n, double *restrict mean, double *restrict squares, int64_t count,
                                       const mgpu_part *part)
@@ -97,11 +98,11 @@ MGPU_OPTIONAL void mgpu_moments_parts(double *restrict n, double *restrict mean,
         }
 }
 
-/* ---- random numbers: those of mgpu_rand and mgpu_randf, many at once */
+/* ---- the random numbers of mgpu_rand and mgpu_randf, many at a time */
 
-enum { MGPU_RANDOM_NUMBERS = 32 }; /* in one block: eight counters of four words */
+enum { MGPU_RANDOM_NUMBERS = 32 }; /* numbers of a block: eight Philox counters of four words */
 
-/* the keys of ten rounds */
+/* the keys of the ten rounds */
 typedef struct mgpu_keys {
     uint64_t low[10], high[10];
 } mgpu_keys;
@@ -117,14 +118,14 @@ static inline mgpu_keys mgpu_round_keys(uint64_t key)
     return keys;
 }
 
-/* the words of 8 counters, element after element: words[4 k + w] is word w of counter group + k. By the compilers' own vectors:
- * <immintrin.h> takes 0.1 s of the C compiler. */
+/* mgpu_rand_block computes the words of 8 counters: words[4 k + w] is word w of counter group + k. It uses GNU C's vectors, since
+ * including <immintrin.h> takes 0.1 s. */
 #ifdef __AVX512F__
 typedef uint64_t mgpu_u64x8 __attribute__((vector_size(64)));
 typedef int mgpu_i32x16 __attribute__((vector_size(64)));
 typedef long long mgpu_i64x8 __attribute__((vector_size(64)));
 
-/* a[k] b[k], both of 32 bits in elements of 64 (vpmuludq: what is above them is not looked at) */
+/* Returns a[k] b[k] of the lower 32 bits of each element (vpmuludq). */
 static inline mgpu_u64x8 mgpu_wide_product(mgpu_u64x8 a, mgpu_u64x8 b)
 {
 #ifdef __clang__
@@ -139,7 +140,7 @@ static inline mgpu_u64x8 mgpu_wide_product(mgpu_u64x8 a, mgpu_u64x8 b)
 #else
 #define MGPU_SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, (type){__VA_ARGS__})
 #endif
-/* the lower half of each element of a, that of b above it */
+/* Returns, per element, the lower half of a and above it the lower half of b. */
 static inline mgpu_u64x8 mgpu_pairs(mgpu_u64x8 a, mgpu_u64x8 b)
 {
     return (mgpu_u64x8)MGPU_SHUFFLE(mgpu_i32x16, (mgpu_i32x16)a, (mgpu_i32x16)b, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12,
@@ -152,7 +153,7 @@ static inline void mgpu_rand_block(uint32_t *words, const mgpu_keys *key, uint32
     mgpu_u64x8 c0 = (mgpu_u64x8){0, 1, 2, 3, 4, 5, 6, 7} + group & 0xFFFFFFFFu, c1 = (mgpu_u64x8){0} + sample;
     mgpu_u64x8 c2 = (mgpu_u64x8){0} + ((sample >> 32 & 0xFFFFu) | (uint32_t)step << 16), c3 = (mgpu_u64x8){0} + (step >> 16);
 #pragma GCC unroll 10
-    for (int round = 0; round < 10; round++) { /* the upper halves are not used */
+    for (int round = 0; round < 10; round++) { /* upper halves of c0 ... c3 are ignored */
         mgpu_u64x8 p0 = mgpu_wide_product(c0, m0), p1 = mgpu_wide_product(c2, m1);
         c0 = p1 >> 32 ^ c1 ^ key->low[round];
         c2 = p0 >> 32 ^ c3 ^ key->high[round];
@@ -188,14 +189,14 @@ static inline void mgpu_rand_block(uint32_t *words, const mgpu_keys *key, uint32
 }
 #endif
 
-/* all numbers of a block */
+/* Converts the words of a block to numbers in [0, 1). */
 #define MGPU_UNIFORM(numbers, words, type, lanes)                                                                                \
     for (int k = 0; k < MGPU_RANDOM_NUMBERS; k += MGPU_LANES_w)                                                                  \
     mgpu_store_##lanes##_w(                                                                                                      \
         numbers + k, mgpu_##lanes##_of_i32_w(mgpu_i32_of_u32_w(mgpu_load_u32_w(words + k, MGPU_LANES_w) >> 8)) * (type)0x1p-24,  \
         MGPU_LANES_w)
 
-/* numbers[k] = that of element + k */
+/* numbers[k] is the random number of element + k. */
 #define MGPU_RANDOM_ROW(name, type, lanes)                                                                                       \
     MGPU_OPTIONAL void name(type *restrict numbers, int64_t count, uint64_t key, uint64_t element, uint64_t sample,              \
                             uint64_t step)                                                                                       \
@@ -214,7 +215,7 @@ static inline void mgpu_rand_block(uint32_t *words, const mgpu_keys *key, uint32
 MGPU_RANDOM_ROW(mgpu_rand_rowf, float, f32)
 MGPU_RANDOM_ROW(mgpu_rand_row, double, f64)
 
-/* those of element, element + 1 ... in the lanes of a vector; apart: of elements and samples in steps */
+/* Lane k has the random number of element + k; mgpu_rand_apart_...: of element + k apart and sample + k samples_apart. */
 #define MGPU_RANDOM_LANES(type, lanes, suffix, row, one)                                                                         \
     MGPU_OPTIONAL mgpu_##lanes##suffix mgpu_rand_##lanes##suffix(uint64_t key, uint64_t element, uint64_t sample, uint64_t step) \
     {                                                                                                                            \

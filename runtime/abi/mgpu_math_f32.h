@@ -1,23 +1,23 @@
-/* mgpu_math_f32.h: functions of f32, for one number (mgpu_math.h) and for vectors (mgpu_vector_math.h): who includes it says
- * what these are:
+/* mgpu_math_f32.h: functions of f32, for scalars (mgpu_math.h) and vectors (mgpu_vector_math.h). The including file defines:
  *
- *   R, U, B           types: float, its bits, what comparisons give
+ *   R, U, B           types: float, its bits, results of comparisons
  *   NAME(exp)         the function's name
- *   K(c)              a constant; MADD(a, b, c) a b + c; SELECT(b, x, y), LESS(x, y), EQUAL(x, y), ABS(x)
- *   AND, OR, NOT      of what comparisons give
- *   SIGNED(x, s)      |x| with the sign of s; BELOW_0(x): it has a sign
- *   BITS(x), REAL(u)  bits of a float, and back; SHIFTED(u) as a signed number divided by 2^23, TO_REAL of which is a float
- *   D, I              double, a whole number; K_D, LESS_D ... as above; TO_D, OF_D, WHOLE_D convert, BIT(i, bit) is one of it;
- *                     without D there are no functions that compute in double
+ *   K(c)              a constant; MADD(a, b, c): a b + c; SELECT(b, x, y), LESS(x, y), EQUAL(x, y), ABS(x)
+ *   AND, OR, NOT      of results of comparisons
+ *   SIGNED(x, s)      |x| with the sign of s; BELOW_0(x): the sign bit is set
+ *   BITS(x), REAL(u)  from float to bits, and back; SHIFTED(u): u >> 23 as a signed integer; TO_REAL: from integer to float
+ *   D, I              double, a 32-bit integer; K_D, LESS_D ... as above; TO_D, OF_D, WHOLE_D convert; BIT(i, bit): it is set;
+ *                     if D is not defined, functions that compute in double are left out
  *
  * Polynomials are minimax fits; the reductions are those of Cody and Waite,
  * "Software Manual for the Elementary Functions" (1980). */
 
 /* ---- exponential and logarithm */
 
-#ifndef MGPU_HAS_EXP /* by an instruction */
-/* 0 below -104 (masked elements: not by way of denormals, which are slow), inf above 89.
- * e^v = e^r 4^m, |r| <= log 2: 2^m twice makes denormal results and 2^128. A sum with 1.5 2^23 has m in its lowest bits. */
+#ifndef MGPU_HAS_EXP /* an instruction */
+/* Returns 0 below -104, without denormal intermediates, which are slow (masked elements are that small), and inf above 89.
+ * e^v = e^r 4^m, |r| <= log 2; the factor is 2^m twice, as 4^m may be denormal or overflow. Adding 1.5 2^23 rounds to an integer
+ * m, which is then in the lowest bits. */
 MGPU_FUNCTION R NAME(exp)(R v)
 {
     B none = LESS(v, K(-104.0f));
@@ -76,7 +76,7 @@ MGPU_FUNCTION R NAME(expm1_near_0)(R r)
     return MADD(p, r * r, r);
 }
 
-/* e^v - 1, v = r + k log 2: 2^k (e^r - 1) + (2^k - 1); 2^(k - 1) twice, as k may be 128 */
+/* e^v - 1 with v = r + k log 2: 2^k (e^r - 1) + (2^k - 1), computed with 2^(k - 1) and doubled, as k may be 128. */
 MGPU_FUNCTION R NAME(expm1)(R v)
 {
     R x = SELECT(LESS(K(89.0f), v), K(89.0f), SELECT(LESS(v, K(-20.0f)), K(-20.0f), v));
@@ -88,7 +88,7 @@ MGPU_FUNCTION R NAME(expm1)(R v)
     return SELECT(LESS(ABS(v), K(1e-30f)), v, y);
 }
 
-/* log u + (x - (u - 1)) / u, u = 1 + x as it is rounded */
+/* log u + (x - (u - 1)) / u, where u is 1 + x rounded. */
 MGPU_FUNCTION R NAME(log1p)(R x)
 {
     R u = 1.0f + x;
@@ -97,8 +97,8 @@ MGPU_FUNCTION R NAME(log1p)(R x)
     return SELECT(LESS(ABS(x), K(1e-30f)), x, y);
 }
 
-/* 1 / (1 + e^-x), with all its bits also where it is near 0: with e = e^-|x| = 2^k e^r, 1 / (1 + e) or e / (1 + e). 2^(k +
- * 64), as e may be denormal. */
+/* 1 / (1 + e^-x), accurate also near 0: 1 / (1 + e) or e / (1 + e) with e = e^-|x| = 2^k e^r. It uses 2^(k + 64), as e may be
+ * denormal. */
 MGPU_FUNCTION R NAME(logistic)(R x)
 {
     B below = LESS(x, K(0.0f));
@@ -109,12 +109,12 @@ MGPU_FUNCTION R NAME(logistic)(R x)
     R power = REAL((BITS(shifted) << 23) + 0x5f800000u);
     R e = MADD(p, power, power) * 0x1p-64f, sum = 1.0f + e;
     R y = SELECT(below, e, K(1.0f)) / sum;
-    return y - y * (e - (sum - 1.0f)) * SELECT(below, 1.0f - y, y); /* what 1 + e lost, by its inverse */
+    return y - y * (e - (sum - 1.0f)) * SELECT(below, 1.0f - y, y); /* corrects the rounding of 1 + e */
 }
 
 /* ---- hyperbolic tangent and error function */
 
-/* x + x^3 P(x^2) near 0, elsewhere 1 - 2 / (e^(2|x|) + 1), whose exponent needs no care: e^(2|x|) = 2^k e^u, |u| <= log 2 / 2 */
+/* x + x^3 P(x^2) near 0, elsewhere 1 - 2 / (e^(2|x|) + 1); e^(2|x|) = 2^k e^u with |u| <= log 2 / 2 cannot overflow. */
 MGPU_FUNCTION R NAME(tanh)(R x)
 {
     R a = ABS(x), z = x * x;
@@ -171,12 +171,12 @@ MGPU_FUNCTION R NAME(erf)(R x)
 /* ---- sine and cosine */
 
 #ifdef D
-/* x - k pi / 2 of a finite x, in double, after Payne & Hanek, "Radian Reduction for Trigonometric Functions" (1983): where x
- * is a whole number of 2^s, it is x 2^-s (2^s 2 / pi mod 4) quarters and some turns; s is 0, 26, 52 or 78. The factor has two
- * parts of 29 bits, whose products with x are exact, and a rest; the turns in a product are dropped. */
+/* Returns x - k pi / 2 of a finite x, and k mod 4, after Payne & Hanek, "Radian Reduction for Trigonometric Functions" (1983), in
+ * double. If x is a multiple of 2^s, it is x 2^-s (2^s 2 / pi mod 4) quarters, apart from full turns; s is 0, 26, 52 or 78. The
+ * factor is split into two parts of 29 bits, whose products with x are exact, and a remainder; full turns are subtracted. */
 MGPU_FUNCTION R NAME(quarter)(R x, I *quarter)
 {
-    const double magic = 6755399441055744.0; /* whole numbers in the last bits */
+    const double magic = 6755399441055744.0; /* 1.5 2^52: adding it rounds to an integer in the lowest bits */
     D wide = TO_D(x), a = TO_D(ABS(x));
     B b1 = LESS_D(a, K_D(0x1p50)), b2 = LESS_D(a, K_D(0x1p76)), b3 = LESS_D(a, K_D(0x1p102));
     D high = SELECT_D(b1, K_D(0x1.45f306cp-1), K_D(0x1.b939104p-26));
@@ -208,7 +208,7 @@ MGPU_FUNCTION R NAME(sine_of)(R r, I quarter)
     return SELECT(BIT(quarter, 2), -y, y);
 }
 
-/* NaN for infinities */
+/* Returns NaN for infinities. */
 MGPU_FUNCTION R NAME(sin)(R x)
 {
     I quarter;
@@ -227,8 +227,8 @@ MGPU_FUNCTION R NAME(cos)(R x)
 }
 /* ---- angles and powers, in double */
 
-/* The angle of low / high <= 1, in double, which holds every quotient of floats: atan(t) = t P(t^2) up to tan(pi / 8), above it
- * pi / 4 + atan((low - high) / (low + high)). */
+/* The angle of low / high <= 1, in double, as no quotient of floats over- or underflows there: atan(t) = t P(t^2) up to
+ * tan(pi / 8), above it pi / 4 + atan((low - high) / (low + high)). */
 MGPU_FUNCTION R NAME(atan2)(R y, R x)
 {
     D a = TO_D(ABS(y)), b = TO_D(ABS(x));
@@ -252,7 +252,7 @@ MGPU_FUNCTION R NAME(atan2)(R y, R x)
     return SELECT(AND(EQUAL(y, y), EQUAL(x, x)), SIGNED(OF_D(angle), y), x + y);
 }
 
-/* Powers by the exponential and logarithm of double, which are exact enough for any exponent */
+/* Powers use a base-2 exponential and logarithm in double, which are accurate enough for any exponent. */
 MGPU_FUNCTION D NAME(log2_wide)(R x)
 {
     B tiny = LESS(x, K(1.17549435e-38f));
@@ -296,8 +296,8 @@ MGPU_FUNCTION R NAME(pow)(R x, R y)
     R r = NAME(exp2_wide)(TO_D(SELECT(plain, safe_y, zero)) * NAME(log2_wide)(SELECT(plain, a, one)));
     B none = EQUAL(a, zero), large = LESS(one, a);
     B shrinking = LESS(y, zero);
-    R at_end = SELECT(none, SELECT(shrinking, infinity, zero), SELECT(shrinking, zero, infinity)); /* not to the power of 0 */
-    R far = SELECT(large, SELECT(growing, infinity, zero), SELECT(growing, zero, infinity));       /* to a power of +-inf */
+    R at_end = SELECT(none, SELECT(shrinking, infinity, zero), SELECT(shrinking, zero, infinity)); /* a is 0 or inf, y is not 0 */
+    R far = SELECT(large, SELECT(growing, infinity, zero), SELECT(growing, zero, infinity));       /* y is +-inf */
     r = SELECT(OR(none, EQUAL(a, infinity)), at_end, r);
     r = SELECT(EQUAL(b, infinity), SELECT(EQUAL(a, one), one, far), r);
     r = SELECT(AND(BELOW_0(x), odd), -r, r);

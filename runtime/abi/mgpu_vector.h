@@ -1,12 +1,12 @@
-/* mgpu_vector.h: vectors in emitted kernels. The compiler of kernels prints loops as vectors itself, so that nothing depends on a
- * C compiler's vectorizer. The number of lanes is that of the processor's registers:
+/* mgpu_vector.h: SIMD vectors of emitted kernels. mgpuc vectorizes loops itself, so that nothing depends on a C compiler's
+ * vectorizer. There are two classes of vectors, which depend on the size of the processor's registers:
  *
  *   mgpu_..._n  narrow: lanes of 4 bytes fill a register (f32, i32, u32)
- *   mgpu_..._w  wide: lanes of 8 bytes do (f64, i64); there are half as many, and those of 4 bytes fill half a register
+ *   mgpu_..._w  wide: lanes of 8 bytes fill a register (f64, i64); half as many, so lanes of 4 bytes fill half a register
  *
- * Where the C compiler has no such vectors (tcc) or does not optimise there is one lane. GNU C has arithmetic; the instruction
- * sets add multiply-adds, selection, masked loads and stores, and square roots. No bit depends on the C compiler. Those of
- * reductions depend on the number of lanes, which are combined in a fixed tree. */
+ * If the C compiler has no vectors (tcc) or does not optimize, a vector has one lane. Arithmetic is that of GNU C; multiply-adds,
+ * selection, masked loads and stores, and square roots are instructions. Results do not depend on the C compiler. Reductions
+ * depend on the number of lanes, which are combined in a fixed tree. */
 #ifndef MGPU_VECTOR_H
 #define MGPU_VECTOR_H
 
@@ -22,14 +22,15 @@
 #define MGPU_VECTOR_BYTES 16
 #endif
 
-#if MGPU_VECTOR_BYTES >= 32 && !defined __clang__ /* gcc's builtins; clang finds these instructions in GNU C */
+#if MGPU_VECTOR_BYTES >= 32 && !defined __clang__ /* for gcc's builtins; clang selects these instructions itself */
 #define MGPU_X86 1
 #if MGPU_VECTOR_BYTES == 64
 #define MGPU_AVX512 1
 #endif
 #endif
 
-/* of `left` iterations those of the next vector; all lanes of a loop over a known extent, if they divide it */
+/* Return the number of active lanes of the next vector, with `left` iterations left. MGPU_LANES_OF is a constant if a constant
+ * extent is a multiple of the lanes. */
 MGPU_FUNCTION int mgpu_lanes(int64_t left, int lanes) { return left < lanes ? (int)left : lanes; }
 #define MGPU_LANES_OF(extent, at, lanes) ((extent) % (lanes) ? mgpu_lanes((extent) - (at), lanes) : (lanes))
 

@@ -1,7 +1,7 @@
-/* mgpu_vector_functions.h: what is made of the operations of mgpu_vector_lanes.h or mgpu_vector_one.h, in the same way for all
- * sets: types that are narrower in memory, the functions of ops.def. Ends the class. */
+/* mgpu_vector_functions.h: functions that are built from the operations of mgpu_vector_lanes.h or mgpu_vector_one.h, for any
+ * instruction set: element types that are narrower in memory, and the functions of ops.def. It undefines the class's macros. */
 
-/* ---- types that have another form in memory: whole numbers in 32 bits, bool as mask, bf16 and f16 as f32 */
+/* ---- element types that loads convert: small integers to 32 bits, bool to a mask, bf16 and f16 to f32 */
 MGPU_FUNCTION T(f32) V(from_bf16)(T(i32) v) { return V(float_of)(V(u32_of_i32)(v) << 16); }
 MGPU_FUNCTION T(i32) V(to_bf16)(T(f32) v)
 {
@@ -56,7 +56,7 @@ MGPU_STORED(bf16, mgpu_bf16, f32, bytes_2, bytes_2, V(from_bf16), V(to_bf16))
 MGPU_STORED(f16, mgpu_f16, f32, bytes_2, bytes_2, V(from_f16), V(to_f16))
 #undef MGPU_STORED
 
-/* ---- elements that do not follow each other */
+/* ---- strided loads and stores, gathers and scatters */
 #define MGPU_APART(type, element, value) MGPU_GATHER(type, element, value) MGPU_SCATTER(type, element, value)
 #define MGPU_APART_REGISTER(type, element, by) MGPU_GATHER_REGISTER(type, element, by) MGPU_SCATTER(type, element, type)
 MGPU_APART_REGISTER(f32, float, MGPU_GATHER_4)
@@ -83,7 +83,7 @@ MGPU_APART_REGISTER(i64, int64_t, MGPU_GATHER_8)
 #undef MGPU_GATHER
 #undef MGPU_SCATTER
 
-/* ---- indices: at, at + step ... that are in [low, high) */
+/* ---- masks of the indices at, at + step ... that are in [low, high). Bounds saturate at 2^30, above any lane's distance. */
 MGPU_FUNCTION T(mask) V(range)(int64_t at, int64_t step, int64_t low, int64_t high)
 {
     const int64_t least = low - at, most = high - at, far = 1 << 30;
@@ -97,7 +97,7 @@ MGPU_FUNCTION T(mask) V(between)(T(i32) v, int32_t low, int32_t high)
     return V(and)(V(le_i32)(V(all_i32)(low), v), V(lt_i32)(v, V(all_i32)(high)));
 }
 
-/* ---- order, as in mgpu_math.h; the first lanes of v, the others of `others` */
+/* ---- comparisons, as in mgpu_math.h; first_...: the first `lanes` lanes of v, the others of `others` */
 #define MGPU_ORDER(type)                                                                                                         \
     MGPU_FUNCTION T(type) V(minimum_##type)(T(type) a, T(type) b)                                                                \
     {                                                                                                                            \
@@ -132,7 +132,7 @@ MGPU_ORDER(i64)
 #endif
 #undef MGPU_ORDER
 
-/* ---- lanes as one */
+/* ---- reductions of all lanes */
 #define MGPU_PLUS(a, b) ((a) + (b))
 #define MGPU_TREES(type, element)                                                                                                \
     MGPU_TREE(sum, type, element, MGPU_PLUS, MGPU_PLUS)                                                                          \
@@ -150,7 +150,7 @@ MGPU_TREES(i64, int64_t)
 #undef MGPU_FOLDS
 #undef MGPU_PLUS
 
-/* ---- numbers of other types; what does not fit becomes the limit, NaN 0 */
+/* ---- conversions from floats to integers saturate, NaN becomes 0; wrap_... keeps the low bits */
 #define MGPU_TO_WHOLE(name, from, literal, least, most)                                                                          \
     MGPU_FUNCTION T(i32) V(name##_of_any_##from)(T(from) v)                                                                      \
     {                                                                                                                            \
@@ -184,7 +184,7 @@ MGPU_FUNCTION T(f32) V(copysign)(T(f32) a, T(f32) sign)
 {
     return V(float_of)((V(bits_of)(a) & 0x7FFFFFFFu) | (V(bits_of)(sign) & 0x80000000u));
 }
-/* to the nearest whole number, by what 2^23 leaves of it, and down from there */
+/* Adding and subtracting 2^23 rounds to the nearest integer; one that is above x is decremented. */
 MGPU_FUNCTION T(f32) V(floor_f32)(T(f32) x)
 {
     const T(f32) a = V(abs_f32)(x), r = V(copysign)((a + 8388608.0f) - 8388608.0f, x);

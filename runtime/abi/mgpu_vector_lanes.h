@@ -1,8 +1,8 @@
-/* mgpu_vector_lanes.h: what vectors of one class can do (mgpu_vector.h): types, loads and stores, selection, comparisons,
- * conversions, gathers, reductions. Masks are bits where MGPU_AVX512 is, else lanes of 0 and -1. On x86 gcc 12 takes much of
- * GNU C apart, so its builtins are called: those of 4 bytes by X4(name), those of 8 by X8(name), with ROUND_4 and ROUND_8
- * where they take a way of rounding. */
-#define MGPU_KNOWN(lanes) (__builtin_constant_p(lanes) && lanes == MGPU_LANES) /* to be all */
+/* mgpu_vector_lanes.h: types and operations of one class of vectors (mgpu_vector.h): loads and stores, selection, comparisons,
+ * conversions, gathers, reductions. Masks are bits with MGPU_AVX512, else lanes of 0 and -1. gcc 12 splits many of GNU C's vector
+ * operations into scalar ones on x86, so builtins are called: X4(name) for lanes of 4 bytes, X8(name) for 8 bytes, with ROUND_4
+ * and ROUND_8 if they have an argument for rounding. */
+#define MGPU_KNOWN(lanes) (__builtin_constant_p(lanes) && lanes == MGPU_LANES) /* true if all lanes are active, at compile time */
 #define MGPU_TYPE(name, element, bytes)                                                                                          \
     typedef element T(name) __attribute__((vector_size(bytes)));                                                                 \
     typedef element T(name##_memory) __attribute__((vector_size(bytes), aligned(1), may_alias));
@@ -12,9 +12,9 @@ MGPU_TYPE(u32, uint32_t, MGPU_LANES * 4)
 #if MGPU_WIDE
 MGPU_TYPE(f64, double, MGPU_LANES * 8)
 MGPU_TYPE(i64, int64_t, MGPU_LANES * 8)
-MGPU_TYPE(long, long long, MGPU_LANES * 8) /* i64 as builtins have it */
+MGPU_TYPE(long, long long, MGPU_LANES * 8) /* i64 in builtins */
 #endif
-#ifdef MGPU_X86 /* narrow numbers are in the lower lanes of what gcc's builtins take */
+#ifdef MGPU_X86 /* gcc's builtins take at least 16 bytes: elements are in the lower ones */
 MGPU_TYPE(bytes_1, char, 16)
 MGPU_TYPE(bytes_2, short, MGPU_LANES == 16 ? 32 : 16)
 MGPU_TYPE(two, long long, 16)
@@ -40,7 +40,7 @@ typedef T(i32) T(mask);
 #endif
 #define ALL (T(mask)) - 1
 
-/* ---- the same in all lanes; from, from + step ...; all lanes of a mask, its first ones */
+/* ---- broadcasts; from, from + step ...; masks of all and of the first lanes */
 MGPU_FUNCTION T(f32) V(all_f32)(float a) { return a - (T(f32)){0}; }
 MGPU_FUNCTION T(i32) V(all_i32)(int32_t a) { return a - (T(i32)){0}; }
 MGPU_FUNCTION T(u32) V(all_u32)(uint32_t a) { return a - (T(u32)){0}; }
@@ -68,7 +68,7 @@ MGPU_FUNCTION T(mask) V(first)(int lanes) { return V(count_i32)(0, 1) < lanes; }
 MGPU_FUNCTION bool V(lane)(T(mask) a, int lane) { return a[lane]; }
 #endif
 
-/* ---- comparisons, which are those of C's operators, and selection */
+/* ---- comparisons, with the meaning of C's operators, and selection */
 #ifdef MGPU_AVX512
 #define MGPU_COMPARE(name, type, as, builtin, how, ...)                                                                          \
     MGPU_FUNCTION T(mask) V(name##_##type)(T(type) a, T(type) b) { return builtin((T(as))a, (T(as))b, how, ALL __VA_ARGS__); }
@@ -170,11 +170,11 @@ MGPU_FUSED(f64, X8(vfmaddpd), X8(sqrtpd), ROUND_8)
 #undef MGPU_FUSED
 #undef MGPU_SQRT_LANES
 
-/* ---- loads and stores of all lanes, of the first ones, or of those of a mask: others become 0, or stay */
+/* ---- loads and stores of all lanes, the first ones, or those of a mask; loads set inactive lanes to 0 */
 #define MGPU_WHOLE(type)                                                                                                         \
     MGPU_FUNCTION T(type) V(load_all_##type)(const void *from) { return *(const T(type##_memory) *)from; }                       \
     MGPU_FUNCTION void V(store_all_##type)(void *to, T(type) v) { *(T(type##_memory) *)to = v; }
-/* which fill the lower part of a register */
+/* Vectors that fill the lower part of a register. */
 #define MGPU_LOWER(type, bytes)                                                                                                  \
     MGPU_FUNCTION T(type) V(load_all_##type)(const void *from)                                                                   \
     {                                                                                                                            \
@@ -230,7 +230,7 @@ MGPU_WHOLE(bytes_2)
 #else
 #define X2(name) __builtin_ia32_##name##256_mask
 #endif
-#else /* without such instructions: by a copy of some lanes */
+#else /* without masked instructions: copies of single lanes */
 #define MGPU_MEMORY(type, element, builtin, how, as, register)                                                                   \
     MGPU_FUNCTION T(type) V(load_where_##type)(const void *from, T(mask) m)                                                      \
     {                                                                                                                            \
@@ -323,7 +323,7 @@ MGPU_WIDEN(signed_2, sxwd, bytes_2)
     MGPU_FUNCTION T(to) V(to##_of_##from)(T(from) v) { return __builtin_convertvector(v, T(to)); }
 MGPU_CONVERT(f32, i32)
 MGPU_CONVERT(f32, u32)
-MGPU_CONVERT(i32, f32) /* that fits; likewise below */
+MGPU_CONVERT(i32, f32) /* values must be in range; likewise below */
 MGPU_FUNCTION T(u32) V(u32_of_i32)(T(i32) v) { return (T(u32))v; }
 MGPU_FUNCTION T(i32) V(i32_of_u32)(T(u32) v) { return (T(i32))v; }
 MGPU_FUNCTION T(u32) V(bits_of)(T(f32) v) { return (T(u32))v; }
@@ -349,7 +349,7 @@ MGPU_CONVERT(i32, i64)
 MGPU_FUNCTION T(u32) V(u32_of_i64)(T(i64) v) { return (T(u32)) __builtin_convertvector(v, T(i32)); }
 #endif
 #undef MGPU_CONVERT
-/* what columns add up of f32 in f64: lanes to sums in memory */
+/* Adds lanes of f32 to f64 accumulators in memory. */
 #if MGPU_WIDE
 MGPU_FUNCTION void V(add_to_f64)(double *sum, T(f32) v, int lanes)
 {
@@ -399,7 +399,7 @@ MGPU_FUNCTION void V(add_to_f64)(double *sum, T(f32) v, int lanes)
         return y;                                                                                                                \
     }
 
-/* ---- elements that do not follow each other */
+/* ---- strided loads and stores, gathers and scatters */
 #define S(k) from[k * step]
 #if MGPU_LANES == 16
 #define MGPU_STRIDED S(0), S(1), S(2), S(3), S(4), S(5), S(6), S(7), S(8), S(9), S(10), S(11), S(12), S(13), S(14), S(15)
@@ -424,7 +424,7 @@ MGPU_FUNCTION void V(add_to_f64)(double *sum, T(f32) v, int lanes)
     return v;
 #define MGPU_GATHER_8 MGPU_GATHER_4
 #endif
-/* of elements of 4 or 8 bytes, and others */
+/* MGPU_GATHER_REGISTER: for elements of 4 or 8 bytes; MGPU_GATHER: for narrower ones. */
 #define MGPU_GATHER_REGISTER(type, element, by)                                                                                  \
     MGPU_FUNCTION T(type) V(gather_##type)(const element *from, T(i32) at, T(mask) m){by(type, from, at, m)} MGPU_FUNCTION T(    \
         type) V(stride_##type)(const element *from, int64_t step, int lanes)                                                     \
@@ -467,7 +467,7 @@ MGPU_FUNCTION void V(add_to_f64)(double *sum, T(f32) v, int lanes)
             to[at[k]] = some[k];                                                                                                 \
     }
 
-/* ---- lanes as one, in a fixed tree: the upper half with the lower one, and so on */
+/* ---- reductions of all lanes, in a fixed tree: the upper half is combined with the lower one, and so on */
 #if defined __has_builtin && !defined MGPU_SHUFFLED
 #if __has_builtin(__builtin_shufflevector)
 #define MGPU_SHUFFLED 1

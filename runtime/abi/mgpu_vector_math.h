@@ -1,4 +1,4 @@
-/* mgpu_vector_math.h: the functions of mgpu_math_f32.h for a class of vectors (mgpu_vector_functions.h). */
+/* mgpu_vector_math.h: instantiates the functions of mgpu_math_f32.h for a class of vectors (mgpu_vector_functions.h). */
 #define R T(f32)
 #define U T(u32)
 #define B T(mask)

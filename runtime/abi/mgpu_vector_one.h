@@ -1,5 +1,4 @@
-/* mgpu_vector_one.h: vectors of one lane (mgpu_vector.h), for compilers that have no others and for those that do not
- * optimise. */
+/* mgpu_vector_one.h: vectors of one lane (mgpu_vector.h), for C compilers without vectors, or without optimization. */
 #define MGPU_KNOWN(lanes) ((void)lanes, true)
 typedef bool T(mask);
 #define MGPU_ONE(type, element)                                                                                                  \

@@ -1,4 +1,4 @@
-/* contraction.c: a Contraction as host C: its table, and a function that hands it to the contraction in the runtime library. */
+/* contraction.c: emits a Contraction as host C: its table, and a function that passes it to the runtime library. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/contraction_internal.h"
 #include "compiler/kernel/phase.h"
@@ -25,7 +25,7 @@ static const char *count_text(const Contraction *plan, int list)
     return format(samples && count == 1 ? "n" : samples ? "%lld n" : "%lld", (long long)count);
 }
 
-/* *more: a second line; NULL: there is none */
+/* Sets *more to the second line, or to NULL if there is none. */
 static const char *equation_text(const Contraction *plan, const char **more)
 {
     const Node *node = plan->node;

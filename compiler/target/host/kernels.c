@@ -1,8 +1,7 @@
-/* kernels.c: kernels as host C.
+/* kernels.c: emits kernels as host C.
  *
- * In: a Kernel (kernel.h). Out: one C function: pointers named after tensors, tables of constants, then its nests
- * (host/nest.c); and the file of all kernels, which a program is compiled from. Another language would take over from
- * here: a Kernel says nothing of C. */
+ * In: a Kernel (kernel.h), which does not depend on C. Out: one C function, with pointers named after tensors, tables of
+ * constants, and its nests (host/nest.c); and the file of all kernels, from which a program is compiled. */
 #include "compiler/target/host/host.h"
 #include "compiler/kernel/phase.h"
 #include "runtime/abi/mgpu.h"
@@ -34,7 +33,7 @@ static void declare_arguments(Lowering *p)
         bool output = i >= k->read_count;
         const Tensor *tensor = output ? k->writes[i - k->read_count] : k->reads[i];
         if (!output && kernel_writes(k, tensor))
-            continue; /* updated in place: one pointer */
+            continue; /* updated in place: the output has the only pointer */
         if (!uses_tensor(p, tensor))
             continue;
         p->tensor[i] = tensor;
@@ -68,7 +67,7 @@ static void declare_own(Lowering *p)
 
 static const Term *not_used(const char *name) { return term_unary("(void)", term_word(name)); }
 
-/* what of its parameters a function uses */
+/* The parameters that a function uses. */
 typedef struct Uses {
     bool step, n, part, divided;
 } Uses;
@@ -138,7 +137,7 @@ const Code *host_lower(const Kernel *k, bool finish)
     return p.to.code;
 }
 
-/* the kernel, or a call of the body that it shares with others; and its end */
+/* Emits the kernel, or a call of the body that it shares with others; and its finishing function. */
 void nests_emit(const Kernel *k, Text *t)
 {
     const char *small = k->small ? "MGPU_SMALL " : "";
@@ -166,7 +165,7 @@ void nests_emit(const Kernel *k, Text *t)
     text_add(t, "};\n    %s_body(argument, step, part, path);\n}\n", k->body->name);
 }
 
-/* its row in the table; `function`: the name of what it runs, with which those of its end and its contraction begin */
+/* Emits the kernel's row in the table. function: prefix of the names of its functions and of its contraction's table */
 void kernel_emit_row(const Kernel *k, const char *function, Text *t)
 {
     static const char *const MODE[] = {"NONE", "SAMPLES", "RANGE", "WORKERS"};

@@ -1,25 +1,25 @@
-/* map_threads.c: how the workers of a thread pool share a kernel.
+/* map_threads.c: divides a kernel among the workers of a thread pool.
  *
  * In: a kernel with its nests and arguments. Out: kernel->split, and in each nest the axis whose iterations the threads
  * divide. Threads may not write the same element, and none reads what another writes in the same call:
  *
- *   samples    every nest runs over samples and stores elements of its own sample only
+ *   samples    every nest iterates over samples and stores only elements of the iteration's sample
  *   sums       a reduction axis (the samples; else the longest of a large sum) is divided: each thread has partial sums in
- *              its workspace, a function of its own, kernel_finish, adds them up and makes the OUTER stores
- *   range      without samples: an axis that every store moves with
+ *              its workspace; a separate function, kernel_finish, adds them up and executes the OUTER stores
+ *   range      without samples: an axis that the offsets of all stores depend on
  *   workers    the rest: a parallel axis in every nest (statistics of groups of samples; sums with very many results); a
  *              scatter: threads own rows and columns of the table, in both its nests, so that neither waits for the other
- * What can be divided in no way, or is too little work, one thread does alone. */
+ * A kernel that cannot be divided, or has too little work, is executed by one thread. */
 #include "compiler/target/host/host.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"
 #include "runtime/abi/mgpu.h"
 
 enum {
-    MANY_PARTS = 16,           /* an axis that is long enough */
+    MANY_PARTS = 16,           /* an axis with this many parts is long enough */
     MOST_PARTIAL = 512 * 1024, /* bytes of partial sums in each thread's workspace */
-    SMALL_TABLE = 1 << 18,     /* elements of a table that caches hold */
-    FEW_ROWS = 1024            /* one of them may have much of all that is added */
+    SMALL_TABLE = 1 << 18,     /* elements of a table that fits into the caches */
+    FEW_ROWS = 1024            /* rows of a table in which one row may get most of the additions */
 };
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -64,7 +64,7 @@ static int groups_axis(const Nest *nest)
     return -1;
 }
 
-/* every store at the iterations of this axis goes to other elements for another iteration; `inner`: of stores that are not OUTER */
+/* Returns true if iterations of the axis store to different elements. inner: ignores OUTER stores. */
 static bool stores_move_with(const Nest *nest, int axis, bool inner)
 {
     for (int i = 0; i < nest->store_count; i++) {
@@ -79,7 +79,7 @@ static void divide(Nest *nest, int axis) { nest->divided = axis + 1; }
 
 /* ---- samples, and sums */
 
-/* the samples axis is parallel, and all that is stored belongs to the iteration's own sample */
+/* Returns true if the samples axis is parallel and all stored tensors have samples. */
 static bool by_sample(const Nest *nest)
 {
     int axis = samples_axis(nest);
@@ -91,7 +91,7 @@ static bool by_sample(const Nest *nest)
     return true;
 }
 
-/* the nest's results can be partial sums: one pass, sums or maxima, and the stores in the pass move with the axis */
+/* Returns true if the results can be partial: one pass, only sums or maxima, and the pass's stores depend on the axis. */
 static bool may_be_partial(const Nest *nest, int axis)
 {
     const Exprs *x = nest->exprs;
@@ -109,7 +109,7 @@ static bool may_be_partial(const Nest *nest, int axis)
     return stores_move_with(nest, axis, true);
 }
 
-/* lays out the partial sums; false: too many */
+/* Assigns workspace offsets to the partial sums; returns false if there are too many. */
 static bool place_partial(Kernel *k, Nest *nest, int axis)
 {
     int64_t parallel = nest_result_iterations(nest);
@@ -134,7 +134,7 @@ static bool place_partial(Kernel *k, Nest *nest, int axis)
 
 /* ---- parallel axes */
 
-/* the number of steps along the axis that no cache line of what is stored crosses */
+/* Returns the grain of the axis: parts at its multiples share no cache line of a stored tensor. */
 static int64_t line_grain(const Nest *nest, int axis)
 {
     int64_t grain = 1;
@@ -148,7 +148,7 @@ static int64_t line_grain(const Nest *nest, int axis)
     return grain;
 }
 
-/* a parallel axis that every store moves with: the outermost that is long enough, else the longest; -1: none */
+/* Returns a parallel axis that all stores depend on: the outermost that is long enough, else the longest; -1: none. */
 static int parallel_axis(const Nest *nest)
 {
     const Exprs *x = nest->exprs;
@@ -171,7 +171,7 @@ static int longest_reduction(const Nest *nest)
 {
     const Exprs *x = nest->exprs;
     int best = -1;
-    for (int i = 0; i < x->axis_count; i++) /* the outermost that is long enough, so that parts are contiguous */
+    for (int i = 0; i < x->axis_count; i++) /* the outermost long one: its parts are contiguous */
         if (x->axis[i].reduction && (best < 0 || (x->axis[best].extent < MANY_PARTS && x->axis[i].extent > x->axis[best].extent)))
             best = i;
     return best;
@@ -205,12 +205,12 @@ static bool without_samples(Kernel *k)
     return true;
 }
 
-/* ---- scatter: a table is copied, then values are added to its rows */
+/* ---- scatter: one nest copies a table, the other adds values to its rows */
 
 static bool is_axis(const Expr *e, int axis) { return e->kind == X_AXIS && e->constant == axis; }
 
-/* an axis, or `term`, is one digit of the element's number: the other terms count in units of factor * extent, or below
- * factor. A table without rows has no digits. */
+/* Returns true if an axis, or `term`, is a digit of the offset, in mixed radix: the other terms are multiples of factor * extent, or
+ * add up to less than factor. A table without rows has no digits. */
 bool offset_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent)
 {
     if (extent < 1)
@@ -237,7 +237,7 @@ static int axis_with(const Nest *nest, int64_t factor, int64_t extent)
     return -1;
 }
 
-/* makes the digit an axis of its own where it is part of one */
+/* Splits an axis so that the digit becomes an axis. */
 static int cut_out(Nest *nest, int64_t factor, int64_t extent)
 {
     for (int i = 0; i < nest->exprs->axis_count && nest->exprs->axis_count + 2 <= MAX_AXES; i++) {
@@ -253,7 +253,7 @@ static int cut_out(Nest *nest, int64_t factor, int64_t extent)
     return axis_with(nest, factor, extent);
 }
 
-/* the axis of the table that the digit is, cut out where it is part of one; -1: none */
+/* Returns the axis of the table that is the digit, after a split if necessary; -1: none. */
 static int axis_of_digit(Nest *copy, int64_t factor, int64_t extent)
 {
     int axis = axis_with(copy, factor, extent);
@@ -273,7 +273,7 @@ const Expr *offset_row_term(const Expr *offset, int64_t *factor)
     return NULL;
 }
 
-/* the tensor that an index is read from as it is */
+/* Returns the tensor with the row numbers, if they are only cast; else NULL. */
 static const Tensor *index_tensor(const Expr *row)
 {
     const Expr *e = row->in[0];
@@ -282,9 +282,9 @@ static const Tensor *index_tensor(const Expr *row)
     return e->kind == X_LOAD && !dtype_is_float(e->tensor->dtype) && e->tensor->dtype != BOOL ? e->tensor : NULL;
 }
 
-/* The axis of the table that counts all iterations of all rows, one row after the other; -1: none. A large table of many rows is
- * divided into rows alone: clearing it is most of the work, and pieces of rows are slow to write (bench/scatter.c, 50257 rows of
- * 64, two threads: 0.56 ms by columns, 0.31 by rows). */
+/* Returns the axis of the table that iterates over all rows, one after the other; -1: none. A large table of many rows is divided
+ * into rows only: clearing it is most of the work, and parts of rows are slow to write (bench/scatter.c, 50257 rows of 64, two
+ * threads: 0.56 ms by columns, 0.31 by rows). */
 static int axis_of_rows(const Nest *copy, int64_t factor, int64_t extent)
 {
     for (int i = 0; i < copy->exprs->axis_count; i++) {
@@ -331,7 +331,7 @@ static bool split_scatter(Kernel *k)
         copy->owned = (whole < 0 ? axis_with(copy, row_factor, row->constant) : whole) + 1;
         copy->owned_iterations = copy->exprs->axis[copy->owned - 1].extent / row->constant;
         add->row = row;
-        add->stores[0].guard = NULL; /* rows that a thread owns are there */
+        add->stores[0].guard = NULL; /* rows that a thread owns are in range */
         k->owned_rows = row->constant;
         k->owned_columns = best >= 0 ? extent : 1;
         k->column_grain = best >= 0 ? add->grain : 1;
@@ -357,7 +357,8 @@ static bool split_workers(Kernel *k)
     for (int i = 0; i < k->nest_count; i++) {
         Nest *nest = &k->nests[i];
         int groups = groups_axis(nest), axis = groups >= 0 ? groups : parallel_axis(nest);
-        if (axis < 0 || (groups >= 0 && !stores_move_with(nest, groups + 1, false))) /* the samples of the groups */
+        if (axis < 0 ||
+            (groups >= 0 && !stores_move_with(nest, groups + 1, false))) /* groups + 1: the axis of a group's samples */
             return false;
         divide(nest, axis);
         nest->grain = groups >= 0 ? 1 : line_grain(nest, axis);

@@ -1,11 +1,11 @@
-/* nest.c: a nest as loops of the host.
+/* nest.c: lowers a nest to loops for the host.
  *
  * Rows:     for parallel axes { accumulators; for reduction axes accumulate; results; ... }
  * Columns:  for parallel axes but the innermost, for tiles of the innermost { arrays of accumulators;
  *           for reduction axes, for the tile accumulate; ... for the tile store }
  *
- * A nest with partial sums ends by adding its accumulators to those of the thread; its OUTER stores are in the kernel's
- * end, after the sums over all threads. */
+ * A nest with partial sums adds its accumulators to those of the thread. Its OUTER stores are in the kernel's finishing function,
+ * which adds up the sums of all threads first. */
 #include "compiler/machine/machine.h"
 #include "compiler/target/host/host.h"
 #include "compiler/loops/lower.h"
@@ -15,7 +15,7 @@
 
 enum { WIDEST_TILE = 2048, NARROWEST_TILE = 512, LONGEST_ROW = 4096, HEAVY_FLOPS = 8, UPDATE_TILE = 256, LEAST_UPDATE = 32768 };
 
-/* the number of the parallel iteration */
+/* Returns the linear index of the parallel iteration. */
 static const Term *parallel_place(const Lowering *p, const int *parallel, int parallel_count)
 {
     if (p->nest->fold)
@@ -31,7 +31,7 @@ static const Term *parallel_place(const Lowering *p, const int *parallel, int pa
     return place ? place : term_word("0");
 }
 
-/* A call merges its moments into those of the thread */
+/* Emits a merge of the call's moments into those of the thread. */
 static void merge_moments(Lowering *p, const Term *place)
 {
     const Term *list[2 * MOMENTS + 1];
@@ -43,7 +43,7 @@ static void merge_moments(Lowering *p, const Term *place)
     code_do(&p->to, term_call("mgpu_merge_moments", COUNT(list), list));
 }
 
-/* place: the number of the parallel iteration */
+/* place: the linear index of the parallel iteration */
 static void outer_stores(Lowering *p, const Term *place)
 {
     const Nest *nest = p->nest;
@@ -59,7 +59,7 @@ static void outer_stores(Lowering *p, const Term *place)
         merge_moments(p, place);
 }
 
-/* the sums of the lanes of the same result */
+/* Adds up the lanes with the same result: lane i has result i mod fold. */
 static void fold_lanes(Lowering *p, int lane, const Term *lanes)
 {
     const Nest *nest = p->nest;
@@ -74,7 +74,7 @@ static void fold_lanes(Lowering *p, int lane, const Term *lanes)
     }
 }
 
-/* this call's accumulators, `count` of them each, to those of the thread */
+/* Adds this call's accumulators, `count` per reduction, to those of the thread. */
 static void keep_partial(Lowering *p, const Term *place, const Term *count, bool arrays)
 {
     for (int i = 0; i < p->nest->reduction_count; i++) {
@@ -85,7 +85,7 @@ static void keep_partial(Lowering *p, const Term *place, const Term *count, bool
     }
 }
 
-/* lane: NULL, or that of columns */
+/* lane: columns: the index in the tile; else NULL */
 static void pass_statements(Lowering *p, int pass, const Term *lane)
 {
     const Nest *nest = p->nest;
@@ -97,7 +97,7 @@ static void pass_statements(Lowering *p, int pass, const Term *lane)
             add_store(p, &nest->stores[i]);
 }
 
-/* rooms for the lanes of stores in runs */
+/* Declares local arrays for the lanes of stores with runs. */
 static void declare_runs(Lowering *p, int64_t width)
 {
     const Nest *nest = p->nest;
@@ -108,7 +108,7 @@ static void declare_runs(Lowering *p, int64_t width)
                        NULL);
 }
 
-/* after the loop over lanes */
+/* After the loop over lanes: copies the runs to their tensors. */
 static void store_runs(Lowering *p, int lane)
 {
     const Nest *nest = p->nest;
@@ -128,7 +128,7 @@ static void store_runs(Lowering *p, int lane)
 
 /* ---- nests */
 
-/* bytes: of the lanes of vectors (vector_bytes); 0: scalars */
+/* bytes: lane size of the vectors (vector_bytes); 0: the accumulators are scalars */
 static void row_accumulators(Lowering *p, int pass, int bytes)
 {
     const Nest *nest = p->nest;
@@ -151,7 +151,7 @@ static void row_accumulators(Lowering *p, int pass, int bytes)
     }
 }
 
-/* the lanes of vectors as one */
+/* Reduces accumulators that are vectors to scalars. */
 static void sum_lanes(Lowering *p, int pass)
 {
     for (int i = 0; i < p->nest->reduction_count; i++) {
@@ -173,7 +173,7 @@ static void narrow_results(Lowering *p, int pass)
 
 static Expr **new_root_list(const Nest *nest) { return NEW_ARRAY(Expr *, 2 * nest->reduction_count + 3 * nest->store_count); }
 
-/* ---- rows that are kept: what is expensive to compute and used in several passes */
+/* ---- local arrays for expensive values that several passes use */
 
 static bool is_heavy(const Expr *e)
 {
@@ -181,7 +181,7 @@ static bool is_heavy(const Expr *e)
            (e->kind == X_OP && OP_INFO[e->op].meaning && OP_INFO[e->op].flops >= HEAVY_FLOPS);
 }
 
-/* finds them, and declares their arrays */
+/* Finds such values, and declares their arrays. */
 static void keep_rows(Lowering *p, const int *reduction, int reduction_axes_count)
 {
     const Nest *nest = p->nest;
@@ -199,7 +199,7 @@ static void keep_rows(Lowering *p, const int *reduction, int reduction_axes_coun
         mask |= 1u << reduction[i];
     }
     Expr **roots = new_root_list(nest);
-    int *first = NEW_ARRAY(int, x->count); /* the first pass that needs it, + 1 */
+    int *first = NEW_ARRAY(int, x->count); /* the first pass that needs it + 1; 0: none yet */
     for (int pass = 0; pass < nest->passes && mask; pass++) {
         bool *needed = NEW_ARRAY(bool, x->count);
         int count = pass_roots(nest, pass, roots);
@@ -224,7 +224,7 @@ static void keep_rows(Lowering *p, const int *reduction, int reduction_axes_coun
     }
 }
 
-/* a later pass takes them from their arrays; the earlier ones do not know of them */
+/* Makes passes after the one that fills an array read it. */
 static void use_rows(Lowering *p, int pass)
 {
     for (int i = 0; i < p->nest->exprs->count; i++) {
@@ -237,7 +237,7 @@ static void use_rows(Lowering *p, int pass)
 
 /* ---- updates in place */
 
-/* what it stores at every iteration of the first axis has been read there */
+/* Returns true if the store goes along the first axis, to elements that the same iteration loads. */
 static bool changes_in_place(const Nest *nest, const Store *s)
 {
     bool along = !s->outer && s->offset->kind == X_AXIS && s->offset->constant == 0;
@@ -249,7 +249,7 @@ static bool changes_in_place(const Nest *nest, const Store *s)
     return false;
 }
 
-/* an axis that the workers divide, and tensors that are changed along it */
+/* Returns true for an element-wise update in place along one long axis that workers divide. */
 static bool is_update(const Lowering *p)
 {
     const Nest *nest = p->nest;
@@ -262,7 +262,7 @@ static bool is_update(const Lowering *p)
     return plain && any;
 }
 
-/* the loop over tiles of so many iterations of an axis, from p->tile_start to p->tile_width */
+/* Opens a loop over tiles of `width` iterations of an axis. Sets p->tile_start and p->tile_width, the tile's end. */
 static void open_tiles(Lowering *p, int axis, int64_t width)
 {
     const Term *step = term_whole(width), *end = loop_to(p, axis);
@@ -273,7 +273,7 @@ static void open_tiles(Lowering *p, int axis, int64_t width)
     code_declare(&p->to, "const int64_t", p->tile_width, term_choice(term_binary(LEVEL_LESS, next, "<", end), next, end));
 }
 
-/* while a tile is calculated, the lines of the next are fetched to be written */
+/* Opens a loop over tiles, each of which prefetches the next one's cache lines for writing. */
 static void open_update(Lowering *p)
 {
     const Nest *nest = p->nest;
@@ -286,7 +286,7 @@ static void open_update(Lowering *p)
         }
 }
 
-/* also element-wise nests: no reduction axes, one pass, all loops are parallel */
+/* Also lowers element-wise nests, which have no reduction axes and one pass. */
 static void lower_rows(Lowering *p, const int *parallel, int parallel_count, const int *reduction, int reduction_axes_count)
 {
     const Nest *nest = p->nest;
@@ -342,7 +342,7 @@ static void lower_rows(Lowering *p, const int *parallel, int parallel_count, con
         code_close(&p->to);
 }
 
-/* arrays of accumulators and their initial values */
+/* Declares and initializes arrays of accumulators. */
 static void column_accumulators(Lowering *p, int pass, int lane, const Term *width)
 {
     const Nest *nest = p->nest;
@@ -395,8 +395,8 @@ static void column_results(Lowering *p, int pass, int lane)
     }
 }
 
-/* lanes whose accumulators fit into the first cache beside what is read: long stretches of memory are read faster than
- * short ones; as many as nest_widen joins at least, whose sums are folded at once */
+/* Returns the lanes of a tile, whose accumulators take at most half of the L1 cache: long contiguous reads are faster than short
+ * ones. There are no fewer than nest_widen makes, since fold_lanes needs all of those in one tile. */
 static int64_t widest_tile(const Nest *nest)
 {
     int64_t bytes = 0, lanes = WIDEST_TILE;
@@ -480,7 +480,7 @@ static void lower_columns(Lowering *p, const int *parallel, int parallel_count, 
     close_loops(p, 0);
 }
 
-/* the sums over all threads, then the OUTER stores */
+/* Emits the finishing function: the sums over all threads, then the OUTER stores. */
 static void lower_finish(Lowering *p, const int *parallel, int parallel_count)
 {
     const Nest *nest = p->nest;
@@ -506,7 +506,7 @@ static void lower_finish(Lowering *p, const int *parallel, int parallel_count)
     close_loops(p, 0);
 }
 
-/* a thread that has no samples is called once, too, and there is no first one to look at */
+/* A thread without samples is called once, too. It has no first sample for the pivot, so it only sets its counts to 0. */
 static void return_without_samples(Lowering *p, int64_t count)
 {
     const Term *k = term_word("k"), *zero = term_word("0");
@@ -521,7 +521,7 @@ static void return_without_samples(Lowering *p, int64_t count)
     code_close(&p->to);
 }
 
-/* where the partial sums are */
+/* Declares pointers to the thread's partial sums in its workspace. */
 static void declare_partial(Lowering *p)
 {
     static const char *const NAME[MOMENTS] = {"number", "mean", "squares"};

@@ -1,9 +1,9 @@
-/* scan.c: a scan on the host.
+/* scan.c: emits a scan as host C.
  *
- * In: a Kernel with a Scan (fuse/scan.c). Out: the functions of the kernels that it calls, named k12_0, k12_1 ..., and
- * k12 itself: for each chunk of samples pointers to its buffers, then the loop over steps: pointers to the step's slices, and
- * the calls. Buffers of a chunk hold its samples alone; their pointers are moved back by the chunk's first sample, so that
- * all kernels count samples alike. */
+ * In: a Kernel with a Scan (fuse/scan.c). Out: the functions of the kernels that it calls, named k12_0, k12_1 ..., and k12
+ * itself: a loop over chunks of samples, with pointers to the chunk's buffers; in it the loop over steps, with pointers to the
+ * step's slices, and the calls. Buffers have one chunk's samples; their pointers are offset by the chunk's first sample, so that
+ * all kernels use the same sample numbers. */
 #include "compiler/target/host/host.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/loops/scan.h"
@@ -34,13 +34,13 @@ static void declare_arguments(ScanLowering *w)
 
 static const Term *begin(void) { return term_word("begin"); }
 
-/* bytes of the chunk's samples */
+/* Returns the bytes of the chunk's samples. */
 static const Term *chunk_bytes(int64_t sample_bytes)
 {
     return term_times(term_cast("size_t", term_binary(LEVEL_SUM, term_word("end"), "-", begin())), term_whole(sample_bytes));
 }
 
-/* count elements from one place to another, for the chunk's samples if the target has any */
+/* Emits a copy of a tensor, or of the chunk's samples if the target has samples. */
 static void add_copy(ScanLowering *w, const Tensor *to, const Tensor *from)
 {
     const Term *a = scan_pointer(w, to), *b = scan_pointer(w, from), *i = term_word("i");
@@ -101,7 +101,7 @@ static bool any_fresh(const Scan *s)
     return false;
 }
 
-/* the samples of the part, chunk by chunk, as even as they go: from begin to end */
+/* Opens a loop over chunks [begin, end) of the call's samples, as even as possible. */
 static void open_chunks(ScanLowering *w)
 {
     CodeBuilder *to = &w->base.to;
@@ -152,11 +152,11 @@ static const Code *lower_loop(const Kernel *k)
     return to->code;
 }
 
-/* ---- all of it */
+/* ---- kernels */
 
 static const Code *lower_nests(const Kernel *k) { return host_lower(k, false); }
 
-/* while the numbers of tensors are those of the fuser */
+/* Must be called while tensors have the numbers of the fuser. */
 void host_lower_scan(Kernel *k) { scan_lower_parts(k, lower_nests, lower_loop); }
 
 void scan_emit(const Kernel *k, Text *t)

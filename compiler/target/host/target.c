@@ -66,7 +66,7 @@ static double begin_unit(const UnitNeeds *needs, size_t bytes, Text *t)
     return 0.03 + (double)bytes * 9e-6;
 }
 
-/* what the table of kernels refers to: the functions themselves are static in the text that a reader sees */
+/* Emits external names for the table of kernels, since the functions in a kernel's text are static. */
 static void export_kernel(const Kernel *k, const char *name, const char *function, Text *t)
 {
     text_add(t, "MGPU_EXPORT(%s, %s);\n", name, function);
