@@ -104,8 +104,8 @@ const Term *lane_term(const Lowering *, int axis); /* columns: the index in the 
 void open_loops(Lowering *, int from, int pass, bool tile, int vector_pass);
 void close_loops(Lowering *, int from);
 void close_innermost(Lowering *);
-bool is_in_order(const Nest *,
-                 int pass); /* true if the pass has an argmax, which returns the first maximum: its loop is executed in order */
+/* Returns true if the pass has an argmax, which returns the first maximum, so that its loop is executed in order. */
+bool is_in_order(const Nest *, int pass);
 /* ---- loops/nest.c */
 void begin_nest(Lowering *, const Nest *); /* must be called first */
 void add_store(Lowering *, const Store *);

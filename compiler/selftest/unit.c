@@ -68,7 +68,7 @@ static char *take(CaseRunner *runner, int64_t bytes)
     return f->memory + end - bytes;
 }
 
-/* Returns memory of the file for what describes the calls. */
+/* Allocates memory in the file for descriptions of calls. */
 static char *take_table(TrialFile *f, int64_t bytes)
 {
     int64_t begin = (f->used + 63) / 64 * 64;
@@ -130,7 +130,7 @@ static void end_calls(TrialFile *f)
 static const int THREADS[] = {1, 3};
 enum { VARIANTS = 2 * COUNT(THREADS) }; /* with each number of threads, fused and separate */
 
-static const Phase *phase_of(const Case *c, int way) /* NULL: there is none for this way */
+static const Phase *phase_of(const Case *c, int way) /* NULL: fused and separate are the same */
 {
     return way % 2 == 0 ? c->fused : c->separate != c->fused ? c->separate : NULL;
 }
