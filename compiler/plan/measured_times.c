@@ -45,7 +45,7 @@ static const Json *member(const char *file, const Json *object, const char *key,
 static int64_t whole(const char *file, const Json *object, const char *key)
 {
     int64_t value;
-    if (!mgpu_json_whole(member(file, object, key, JSON_NUMBER), &value) || value < 1 || value > INT32_MAX)
+    if (!mgpu_json_whole(member(file, object, key, JSON_NUMBER), &value) || value < 1)
         fail_format(file, format("%s is no number that is possible", key));
     return value;
 }

@@ -273,7 +273,7 @@ static char *fill(const CaseValues *v, const Tensor *t, CaseRunner *runner)
 {
     const Model *m = v->c->graph->model;
     int64_t bytes = tensor_bytes(t, SAMPLES);
-    char *memory = runner->memory(runner, bytes + 8);
+    char *memory = runner->memory(runner, bytes);
     memset(memory, 0xFF, (size_t)bytes);
     if (t->kind == TENSOR_INPUT)
         for (int64_t i = 0; i < SAMPLES * shape_count(&t->shape); i++)
