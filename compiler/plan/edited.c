@@ -54,6 +54,9 @@ static void need_equal(const Edit *e, const mgpu_record *r, const void *text, co
     }
 }
 
+/* Returns the line of the phases' digests, or that of the model if the text has none. */
+static int phases_line(const Schedule *text) { return text->phases_line ? text->phases_line : text->model_line; }
+
 static void need_head(const Edit *e)
 {
     const Schedule *text = e->text, *made = e->made;
@@ -67,7 +70,7 @@ static void need_head(const Edit *e)
         const PhaseDigest *here = i < text->phase_digest_count ? &text->phase_digests[i] : NULL,
                           *there = i < made->phase_digest_count ? &made->phase_digests[i] : NULL;
         if (!here || !there || strcmp(here->phase, there->phase) != 0 || here->digest != there->digest)
-            differs(e, text->phases_line, "the phases",
+            differs(e, phases_line(text), "the phases",
                     here ? format("%s %08x", here->phase, (unsigned)here->digest) : "nothing more",
                     there ? format("%s %08x", there->phase, (unsigned)there->digest) : "nothing more");
     }
@@ -236,7 +239,7 @@ void take_edited(const Program *p, Plan *plan, Schedule *text, const Source *sou
     need_head(&e);
     need_kernels(&e);
     if (text->phase_count != plan->schedule->phase_count)
-        differs(&e, text->phases_line, "the phases", format("%d", text->phase_count), format("%d", plan->schedule->phase_count));
+        differs(&e, phases_line(text), "the phases", format("%d", text->phase_count), format("%d", plan->schedule->phase_count));
     for (int i = 0; i < text->phase_count; i++)
         complete_phase(&e, &text->phases[i], &plan->schedule->phases[i]);
     text->policy = plan->schedule->policy;

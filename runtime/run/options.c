@@ -5,6 +5,7 @@
 #include "runtime/base/intervals.h"
 #include "runtime/run/commands.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -126,7 +127,7 @@ static void read_seed(RunOptions *o, const mgpu_program *p, const char *option, 
     (void)p;
     errno = 0;
     o->seed = strtoull(text, &end, 10);
-    if (end == text || *end || errno || *text == '-')
+    if (end == text || *end || errno || !isdigit((unsigned char)*text))
         mgpu_fail(MGPU_BAD_USAGE, "%s takes a whole number below 2^64, not '%s'", option, text);
     o->seed_given = true;
 }

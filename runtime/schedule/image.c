@@ -115,6 +115,8 @@ static void decimal(ScheduleImage *i, double *value, int decimals)
         scaled = strtoll(text, NULL, 10);
     }
     scaled = whole(i, scaled, 0);
+    if (i->at && decimals == 1 && (scaled < 0 || (double)scaled / scale >= 1e15)) /* no time */
+        damaged(i);
     if (i->at)
         *value = (double)scaled / scale;
 }

@@ -441,6 +441,8 @@ static void read_device(mgpu_reader *r, ScheduleReading *x)
     int devices = x->schedule->devices, count = x->device_count;
     if (mgpu_read_int(r, "the number of the device") != count || count >= devices)
         mgpu_wrong(&start, count < devices ? "expected device %d" : "there are %d devices only", count);
+    if (x->phase->collective_count > 0) /* collectives have an item for each device */
+        mgpu_wrong(&start, "device %d comes after a collective: the devices of a phase come before its collectives", count);
     x->phase->devices = mgpu_more(r, x->phase->devices, &count, sizeof *x->phase->devices);
     DeviceSchedule *d = &x->phase->devices[x->device_count];
     d->text_line = r->line;

@@ -33,9 +33,9 @@ static const mgpu_field MODEL[] = {
     {NULL, MGPU_FIELD_NAME, MGPU_AT(Schedule, model), .what = "the name of the model"},
     {"precision", MGPU_FIELD_NAME, MGPU_AT(Schedule, precision), .what = "the name of a number type"},
     {"batch", MGPU_FIELD_WHOLE, MGPU_AT(Schedule, batch), .what = "the batch"},
-    {"accumulate", MGPU_FIELD_INT, MGPU_AT(Schedule, accumulate), .what = "the number of micro-batches"},
-    {"devices", MGPU_FIELD_INT, MGPU_AT(Schedule, devices), .what = "the number of devices"},
-    {"nodes", MGPU_FIELD_INT, MGPU_AT(Schedule, nodes), .optional = true, .usual = 1, .what = "the number of nodes"},
+    {"accumulate", MGPU_FIELD_INT, MGPU_AT(Schedule, accumulate), .least = 1, .what = "the number of micro-batches"},
+    {"devices", MGPU_FIELD_INT, MGPU_AT(Schedule, devices), .least = 1, .what = "the number of devices"},
+    {"nodes", MGPU_FIELD_INT, MGPU_AT(Schedule, nodes), .optional = true, .usual = 1, .least = 1, .what = "the number of nodes"},
     {"predicts", MGPU_FIELD_FLAG, MGPU_AT(Schedule, predicts), .optional = true},
 };
 static const mgpu_field PLAN[] = {

@@ -184,6 +184,14 @@ static void test_errors(void)
         {HEAD, "junk.sched:3:6: error: the phase has 0 devices, the schedule 1"},
         {HEAD "buffer d0.a", "junk.sched:4:9: error: the phase has no device 0"},
         {HEAD "device 1 name", "junk.sched:4:7: error: expected device 0"},
+        {"mgpu-schedule 3\nmodel m precision f32 batch 2 accumulate 1 devices 0",
+         "junk.sched:2:52: error: the number of devices is out of range: 1 to 2147483647 are possible"},
+        {"mgpu-schedule 3\nmodel m precision f32 batch 2 accumulate 1 devices 2\nphase init\n"
+         "device 0 name \"h\" arena 64 work 0 staging 0 samples 0..1 capacity 1\nbuffer d0.b kind bucket offset 0 bytes 4\n"
+         "op d0.r lane comm reduce c reads d0.b writes d0.b begin_us 0 time_us 0 line 0\n"
+         "collective c group all members d0.r kind all-reduce bytes 4 dtype f32 via ring\n"
+         "device 1 name \"h\" arena 64 work 0 staging 0 samples 1..2 capacity 1 as 0",
+         "junk.sched:8:7: error: device 1 comes after a collective: the devices of a phase come before its collectives"},
         {DEVICE "device 1 name", "junk.sched:5:7: error: there are 1 devices only"},
         {HEAD "device 0 name \"host", "junk.sched:4:20: error: the text is not closed"},
         {HEAD "device 0 name \"h\" arena 0 work 0 staging 0 samples 4..2",
