@@ -165,23 +165,6 @@ int *order_operations(const PhaseSchedule *p, int device, const char **why)
     return order;
 }
 
-/* The list of operations must itself be such an order: one thread issues it to all streams of a GPU (runtime/engine/issue.c).
- * It waits for other devices only in transfers, which have one order on all devices, so no thread waits for one that waits for
- * it. */
-const char *verify_issue(const Schedule *s, int phase, int device)
-{
-    const DeviceSchedule *d = &s->phases[phase].devices[device];
-    for (int o = 0; o < d->op_count; o++) {
-        look_at(d->ops[o].text_line);
-        for (int w = 0; w < d->ops[o].wait_count; w++)
-            if (d->ops[o].waits[w].back == 0 && d->ops[o].waits[w].op >= o)
-                return format(
-                    "phase %s: d%d.%s waits for d%d.%s, which is after it in the list: who issues one after the other waits for ever; it has to be before",
-                    s->phases[phase].name, device, d->ops[o].id, device, d->ops[d->ops[o].waits[w].op].id);
-    }
-    return NULL;
-}
-
 /* ---- the graph */
 
 typedef struct OperationClock {

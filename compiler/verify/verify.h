@@ -3,6 +3,7 @@
  *   verify.c          local rules: arenas, shards, collectives, verbs, inputs
  *   verify/region.c   no two calls of a region need a barrier between them
  *   verify/order.c    one phase on one device -> Events in a possible order, with what each is ordered after (or a cycle)
+ *   verify/issue.c    the order in which a GPU's operations are issued, and what is captured as graphs
  *   verify/split.c    values are gathered in the parts in which they were scattered
  *   verify/bits.c     what is sent as bits is written in whole segments
  *   verify/program.c  all devices have the same operations with the same arguments
@@ -14,6 +15,7 @@
 
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
+#include "runtime/schedule/issue_order.h"
 
 enum {
     ALIGNMENT = 64,  /* of the slots of a buffer */
@@ -70,10 +72,14 @@ typedef struct StepGraph { /* one phase on one device */
 /* Returns an order in which the operations may run, those of a region together, as [op_count]; else NULL, and *why names the
  * cycle. */
 int *order_operations(const PhaseSchedule *, int device, const char **why);
-const char *verify_issue(const Schedule *, int phase, int device); /* Returns NULL, or what is wrong. */
 /* Makes events of the operations in `kept` (NULL: all), which must contain every operation that waits for an earlier step or is
  * waited for by a later one; and touches of buffers in `wanted` (NULL: all). */
 StepGraph *step_graph(const Schedule *, int phase, int device, const int *order, const bool *kept, const bool *wanted);
+
+/* ---- verify/issue.c */
+const char *verify_issue(const Schedule *, int phase, int device); /* Returns NULL, or what is wrong. */
+/* Returns NULL, or what is wrong with operation *op in an order of issue, and with *other, if that is not negative. */
+const char *check_issue_order(const DeviceSchedule *, const LaneTable *, const IssueOrder *, int *op, int *other);
 
 /* ---- verify/program.c: return NULL, or what is wrong */
 const char *verify_program(const Schedule *, int phase, int device);

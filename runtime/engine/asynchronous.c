@@ -47,18 +47,18 @@ static void create_event_of(AsyncDevice *a, AsyncPhase *phase, const mgpu_device
     const mgpu_op *op = &p->ops[wait->op];
     if (op->lane == waiter->lane || !has_stream(op->lane))
         return;
-    Segment *s = op->lane == MGPU_COMP ? mgpu_segment_of(phase, t->place[wait->op]) : NULL;
-    if (mgpu_is_in_run(phase, p, (int)(waiter - p->ops), wait)) {
+    bool call = op->lane == MGPU_COMP;
+    if (mgpu_is_in_run(&phase->order, p, (int)(waiter - p->ops), wait)) {
         if (phase->run_event[wait->op] < 0)
             phase->run_event[wait->op] = create_events(a, 1);
         return;
     }
-    if (s && wait->back == 0 && has_stream(waiter->lane)) {
+    if (call && wait->back == 0 && has_stream(waiter->lane)) {
         if (phase->segment_event[wait->op] < 0)
             phase->segment_event[wait->op] = create_events(a, a->variants);
         return;
     }
-    int *event = s ? &s->event : &phase->event[wait->op];
+    int *event = call ? &phase->end_event[phase->order.segment[t->place[wait->op]]] : &phase->event[wait->op];
     if (*event < 0)
         *event = create_events(a, MGPU_RING);
 }
@@ -69,7 +69,11 @@ static void make_phase(AsyncDevice *a, int number, const bool *kept)
     const mgpu_device_phase *p = &e->plan->phases[number].devices[a->device];
     const LaneTable *t = &e->phases[number].device[a->device];
     AsyncPhase *phase = &a->phases[number];
-    mgpu_make_list(phase, p, t, a->variants, kept[number]);
+    mgpu_make_issue_order(&phase->order, p, t, kept[number]);
+    phase->graph = mgpu_allocate((size_t)phase->order.run_count * (size_t)a->variants, sizeof *phase->graph);
+    phase->end_event = mgpu_allocate((size_t)phase->order.count, sizeof(int));
+    for (int i = 0; i < phase->order.count; i++)
+        phase->end_event[i] = -1;
     phase->event = mgpu_allocate((size_t)p->op_count, sizeof(int));
     phase->segment_event = mgpu_allocate((size_t)p->op_count, sizeof(int));
     phase->run_event = mgpu_allocate((size_t)p->op_count, sizeof(int));
@@ -83,7 +87,7 @@ static void make_phase(AsyncDevice *a, int number, const bool *kept)
             create_event_of(a, phase, p, t, &p->ops[i], &p->ops[i].waits[w]);
     for (int i = 0; i < p->op_count; i++) {
         if (p->ops[i].lane == MGPU_COMP)
-            phase->event[i] = mgpu_segment_of(phase, t->place[i])->event;
+            phase->event[i] = phase->end_event[phase->order.segment[t->place[i]]];
         if (p->ops[i].verb == MGPU_TRANSFER && phase->event[i] < 0) /* No operation waits for it, but hang.c asks for it. */
             phase->event[i] = create_events(a, MGPU_RING);
     }
@@ -146,7 +150,7 @@ int mgpu_async_op_event(const Engine *e, int device, const mgpu_phase *phase, in
 {
     AsyncPhase *p = &e->async_device[device]->phases[phase - e->plan->phases];
     int place = lanes_of(e, phase, device)->place[op], event = before ? p->begin_event[op] : p->event[op];
-    bool amid = phase->devices[device].ops[op].lane == MGPU_COMP && place < mgpu_segment_of(p, place)->end - 1;
+    bool amid = phase->devices[device].ops[op].lane == MGPU_COMP && place < mgpu_segment_of(&p->order, place)->end - 1;
     return event < 0 || amid ? -1 : event + (int)(number % MGPU_RING);
 }
 
@@ -155,12 +159,12 @@ int64_t mgpu_async_issued(const Engine *e, int device) { return atomic_load(&e->
 bool mgpu_async_has_issued(const Engine *e, int device, const mgpu_phase *phase, int64_t number, int op, bool near)
 {
     return mgpu_async_issued(e, device) + near >
-           (number << PLACE_BITS) + e->async_device[device]->phases[phase - e->plan->phases].list_place[op];
+           (number << PLACE_BITS) + e->async_device[device]->phases[phase - e->plan->phases].order.list_place[op];
 }
 
 const Segment *mgpu_async_segment(const Engine *e, int device, const mgpu_phase *phase, int place)
 {
-    return mgpu_segment_of(&e->async_device[device]->phases[phase - e->plan->phases], place);
+    return mgpu_segment_of(&e->async_device[device]->phases[phase - e->plan->phases].order, place);
 }
 
 /* ---- opening */
@@ -204,16 +208,16 @@ static int count_captured(const Engine *e, const mgpu_phase *p)
 static bool devices_agree(const Engine *e, int number)
 {
     const mgpu_phase *p = &e->plan->phases[number];
-    AsyncPhase list[2] = {0};
+    IssueOrder order[2] = {0};
     bool agree = true;
-    mgpu_make_list(&list[0], &p->devices[0], &e->phases[number].device[0], 1, true);
+    mgpu_make_issue_order(&order[0], &p->devices[0], &e->phases[number].device[0], true);
     for (int d = 1; d < e->plan->devices && agree; d++) {
-        list[1] = (AsyncPhase){0};
-        mgpu_make_list(&list[1], &p->devices[d], &e->phases[number].device[d], 1, true);
-        agree = mgpu_runs_agree(&list[0], &p->devices[0], &list[1], &p->devices[d]);
-        mgpu_free_list(&list[1]);
+        order[1] = (IssueOrder){0};
+        mgpu_make_issue_order(&order[1], &p->devices[d], &e->phases[number].device[d], true);
+        agree = mgpu_runs_agree(&order[0], &p->devices[0], &order[1], &p->devices[d]);
+        mgpu_free_issue_order(&order[1]);
     }
-    mgpu_free_list(&list[0]);
+    mgpu_free_issue_order(&order[0]);
     return agree;
 }
 
@@ -292,11 +296,12 @@ void mgpu_async_close(Engine *e)
         pthread_join(a->watcher, NULL);
         for (int k = 0; k < e->plan->phase_count; k++) {
             AsyncPhase *phase = &a->phases[k];
-            for (int i = 0; i < phase->run_count; i++)
-                for (int v = 0; v < a->variants; v++)
-                    if (phase->runs[i].graph[v])
-                        e->kind->async->free_segment(e->devices[d], phase->runs[i].graph[v]);
-            mgpu_free_list(phase);
+            for (int i = 0; i < phase->order.run_count * a->variants; i++)
+                if (phase->graph[i])
+                    e->kind->async->free_segment(e->devices[d], phase->graph[i]);
+            mgpu_free_issue_order(&phase->order);
+            free(phase->graph);
+            free(phase->end_event);
             free(phase->event);
             free(phase->segment_event);
             free(phase->run_event);

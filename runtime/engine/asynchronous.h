@@ -6,6 +6,17 @@
 
 typedef enum Graphs { GRAPHS_ON, GRAPHS_OFF, GRAPHS_WAIT, GRAPHS_NCCL } Graphs;
 
+/* a phase on an asynchronous device */
+typedef struct AsyncPhase {
+    IssueOrder order;
+    void **graph;   /* [run][variant]: the captured graph; NULL until it is captured */
+    int *end_event; /* [segment]: the first of MGPU_RING events at its end, one per step in flight; -1: nothing waits for it */
+    int *event;     /* [operation]: the first of MGPU_RING events after it (lane comp: after its segment); -1: none */
+    int *segment_event; /* [operation]: the first of `variants` events after it inside its segment; -1: none */
+    int *run_event;     /* [operation]: an event after it that only operations of its run wait for; -1: none */
+    int *begin_event;   /* [operation]: the first of MGPU_RING events before a transfer, for stream_progress.c; -1: none */
+} AsyncPhase;
+
 struct AsyncDevice {
     Counter done;   /* steps completed */
     Counter issued; /* (step << PLACE_BITS) + positions of the list that have been issued */

@@ -8,7 +8,7 @@
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
 #include "runtime/engine/device.h"
-#include "runtime/engine/issue_order.h"
+#include "runtime/schedule/issue_order.h"
 #include "runtime/engine/processes.h"
 #include "runtime/engine/profile.h"
 #include "runtime/engine/slow_device.h"

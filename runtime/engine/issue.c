@@ -62,7 +62,7 @@ void mgpu_issue_wait(LaneThread *l, const mgpu_wait *wait)
     const mgpu_op *op = &l->phase->devices[l->device].ops[wait->op];
     const AsyncPhase *phase = &a->phases[l->phase - e->plan->phases];
     bool same = phase_of(e, number) == l->phase;
-    if (mgpu_is_in_run(phase, &l->phase->devices[l->device], (int)(l->op - l->phase->devices[l->device].ops), wait)) {
+    if (mgpu_is_in_run(&phase->order, &l->phase->devices[l->device], (int)(l->op - l->phase->devices[l->device].ops), wait)) {
         if (op->lane != l->lane)
             wait_event(l, phase->run_event[wait->op]);
         return;
@@ -76,7 +76,7 @@ void mgpu_issue_wait(LaneThread *l, const mgpu_wait *wait)
     }
     if (l->lane == MGPU_HOST)
         wait_for_counter_of(l, op->lane, &a->issued,
-                            same ? (number << PLACE_BITS) + phase->list_place[wait->op] + 1 : finished(number));
+                            same ? (number << PLACE_BITS) + phase->order.list_place[wait->op] + 1 : finished(number));
     if (op->lane == l->lane)
         return;
     if (!same)
@@ -237,26 +237,26 @@ static void time_calls(LaneThread *l, const int *order, int count)
     }
 }
 
-/* Issues the operations of a segment. kept: the run that has the captured segment; NULL: it is not captured. */
-static void issue_whole(LaneThread *l, const Segment *s, const int *order, const CapturedRun *kept)
+/* Issues the operations of a segment. graph: the captured segment; NULL: it is not captured. */
+static void issue_whole(LaneThread *l, const Segment *s, const int *order, void *graph)
 {
     Engine *e = l->engine;
     const AsyncDevice *a = e->async_device[l->device];
     int count = s->end - s->begin;
     if (e->audit)
         audit_calls(l, &l->phase->devices[l->device], order, count);
-    else if (kept)
-        e->kind->async->launch(e->devices[l->device], kept->graph[l->number % a->variants], (uint32_t)l->number);
+    else if (graph)
+        e->kind->async->launch(e->devices[l->device], graph, (uint32_t)l->number);
     else if (is_observed(l))
         time_calls(l, order, count);
     else
         issue_calls(l, order, count, a->graphs);
 }
 
-static void issue_segment(LaneThread *l, const AsyncPhase *phase, int number, const CapturedRun *kept)
+static void issue_segment(LaneThread *l, const AsyncPhase *phase, int number, void *graph)
 {
     const AsyncDevice *a = l->engine->async_device[l->device];
-    const Segment *s = &phase->segments[number];
+    const Segment *s = &phase->order.segments[number];
     const LaneTable *t = lanes_of(l->engine, l->phase, l->device);
     const int *order = t->order + t->begin[MGPU_COMP] + s->begin;
     int clock = mgpu_timed_first(a, MGPU_COMP, l->number);
@@ -266,12 +266,12 @@ static void issue_segment(LaneThread *l, const AsyncPhase *phase, int number, co
         mgpu_issue_wait(l, &s->waits[w]);
     clock_at(l, clock, 2 * number + 1);
     double began = mgpu_seconds();
-    issue_whole(l, s, order, kept);
+    issue_whole(l, s, order, graph);
     add_seconds(&times_of(l)->launching, mgpu_seconds() - began);
-    if (s->event >= 0)
-        record_and_write_step(l, s->event + (int)(l->number % MGPU_RING));
-    if (number == phase->count - 1)
-        clock_at(l, clock, 2 * phase->count);
+    if (phase->end_event[number] >= 0)
+        record_and_write_step(l, phase->end_event[number] + (int)(l->number % MGPU_RING));
+    if (number == phase->order.count - 1)
+        clock_at(l, clock, 2 * phase->order.count);
     set_op(l, NULL);
 }
 
@@ -285,15 +285,15 @@ static LaneThread *set_lane(AsyncDevice *a, LaneThread *l)
     return l;
 }
 
-/* kept: the captured run that consists of this segment, or NULL */
-static void issue_place(AsyncDevice *a, const mgpu_phase *phase, int at, const CapturedRun *kept)
+/* graph: of the captured run that consists of this segment, or NULL */
+static void issue_place(AsyncDevice *a, const mgpu_phase *phase, int at, void *graph)
 {
     Engine *e = a->engine;
     const AsyncPhase *p = &a->phases[phase - e->plan->phases];
-    int op = p->list[at];
+    int op = p->order.list[at];
     LaneThread *l = set_lane(a, lane_of(e, a->device, phase->devices[a->device].ops[op].lane));
     if (l->lane == MGPU_COMP)
-        issue_segment(l, p, p->segment[lanes_of(e, phase, a->device)->place[op]], kept);
+        issue_segment(l, p, p->order.segment[lanes_of(e, phase, a->device)->place[op]], graph);
     else
         mgpu_execute(l, phase, &op, 1);
 }
@@ -305,7 +305,7 @@ static void capture_run(AsyncDevice *a, const mgpu_phase *phase, const CapturedR
     const AsyncPhase *p = &a->phases[phase - a->engine->plan->phases];
     const LaneTable *t = lanes_of(a->engine, phase, a->device);
     if (!r->transfers) {
-        const Segment *s = mgpu_segment_of(p, t->place[p->list[r->begin]]);
+        const Segment *s = mgpu_segment_of(&p->order, t->place[p->order.list[r->begin]]);
         issue_calls(lane_of(a->engine, a->device, MGPU_COMP), t->order + t->begin[MGPU_COMP] + s->begin, s->end - s->begin,
                     GRAPHS_ON);
         return;
@@ -317,18 +317,24 @@ static void capture_run(AsyncDevice *a, const mgpu_phase *phase, const CapturedR
     set_lane(a, lane_of(a->engine, a->device, MGPU_COMP));
 }
 
+/* Returns the place of the graph that is captured of a run for the slots of this step. */
+static void **graph_of(const AsyncDevice *a, const AsyncPhase *p, int run, int64_t number)
+{
+    return &p->graph[(int64_t)run * a->variants + number % a->variants];
+}
+
 static void capture_runs(AsyncDevice *a, const mgpu_phase *phase, int64_t number)
 {
     const AsyncKind *async = a->engine->kind->async;
     Device *device = a->engine->devices[a->device];
     const AsyncPhase *p = &a->phases[phase - a->engine->plan->phases];
-    for (int i = 0; i < p->run_count; i++) {
-        void **kept = &p->runs[i].graph[number % a->variants];
-        if (*kept)
+    for (int i = 0; i < p->order.run_count; i++) {
+        void **graph = graph_of(a, p, i, number);
+        if (*graph)
             continue;
-        async->begin_segment(device, p->runs[i].transfers);
-        capture_run(a, phase, &p->runs[i]);
-        *kept = async->end_segment(device);
+        async->begin_segment(device, p->order.runs[i].transfers);
+        capture_run(a, phase, &p->order.runs[i]);
+        *graph = async->end_segment(device);
     }
 }
 
@@ -355,7 +361,7 @@ static void capture_all(AsyncDevice *a)
         for (int v = 0; v < a->variants; v++) {
             set_step(a, &plan->phases[k], a->variants + v);
             capture_runs(a, &plan->phases[k], a->variants + v);
-            a->made.count += a->phases[k].run_count;
+            a->made.count += a->phases[k].order.run_count;
         }
     set_step(a, NULL, 0);
     set_lane(a, NULL);
@@ -364,15 +370,15 @@ static void capture_all(AsyncDevice *a)
 }
 
 /* Launches a run with transfers. */
-static void issue_run(AsyncDevice *a, const mgpu_phase *phase, const CapturedRun *r)
+static void issue_run(AsyncDevice *a, const mgpu_phase *phase, const CapturedRun *r, void *graph)
 {
     Engine *e = a->engine;
     LaneThread *l = set_lane(a, lane_of(e, a->device, MGPU_COMP));
-    set_op(l, &phase->devices[a->device].ops[a->phases[phase - e->plan->phases].list[r->begin]]);
+    set_op(l, &phase->devices[a->device].ops[a->phases[phase - e->plan->phases].order.list[r->begin]]);
     for (int w = 0; w < r->wait_count; w++)
         mgpu_issue_wait(l, &r->waits[w]);
     double began = mgpu_seconds();
-    e->kind->async->launch(e->devices[l->device], r->graph[l->number % a->variants], (uint32_t)l->number);
+    e->kind->async->launch(e->devices[l->device], graph, (uint32_t)l->number);
     add_seconds(&times_of(l)->launching, mgpu_seconds() - began);
     set_op(l, NULL);
 }
@@ -385,12 +391,14 @@ static void issue_list(AsyncDevice *a, const mgpu_phase *phase, int64_t number)
     bool keeps = uses_graphs(a) && !e->audit && !is_observed(comp);
     if (keeps)
         capture_runs(a, phase, number);
-    for (int at = 0; at < p->length;) {
-        const CapturedRun *r = keeps && p->run[at] >= 0 ? &p->runs[p->run[at]] : NULL;
+    for (int at = 0; at < p->order.length;) {
+        int run = keeps ? p->order.run[at] : -1;
+        const CapturedRun *r = run >= 0 ? &p->order.runs[run] : NULL;
+        void *graph = r ? *graph_of(a, p, run, number) : NULL;
         if (r && r->transfers)
-            issue_run(a, phase, r);
+            issue_run(a, phase, r, graph);
         else
-            issue_place(a, phase, at, r);
+            issue_place(a, phase, at, graph);
         at = r ? r->end : at + 1;
         publish(e, &a->issued, (number << PLACE_BITS) + at);
     }

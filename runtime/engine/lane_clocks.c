@@ -23,7 +23,7 @@ void mgpu_timed_open(AsyncDevice *a)
     Engine *e = a->engine;
     for (int k = 0; k < e->plan->phase_count; k++) {
         for (int lane = 0; lane < MGPU_LANES; lane++) {
-            int clocks = lane == MGPU_COMP           ? 2 * a->phases[k].count + 1
+            int clocks = lane == MGPU_COMP           ? 2 * a->phases[k].order.count + 1
                          : mgpu_lane_transfers(lane) ? 2 * lane_length(e, a->device, k, lane)
                                                      : 0;
             a->clocks[lane] = clocks > a->clocks[lane] ? clocks : a->clocks[lane];
@@ -154,10 +154,10 @@ void mgpu_timed_read(AsyncDevice *a, int64_t number)
     if (!is_timed(a, number))
         return;
     const mgpu_phase *phase = phase_of(e, number);
-    const AsyncPhase *segments = &a->phases[phase - e->plan->phases];
+    const IssueOrder *order = &a->phases[phase - e->plan->phases].order;
     int at = mgpu_timed_first(a, MGPU_COMP, number);
-    for (int i = 0; i < segments->count; i++, at += 2) {
-        if (waits_for_transfer(&phase->devices[a->device], &segments->segments[i]))
+    for (int i = 0; i < order->count; i++, at += 2) {
+        if (waits_for_transfer(&phase->devices[a->device], &order->segments[i]))
             add_seconds(&t->communication, ahead->seconds(device, MGPU_COMP, at, at + 1));
         add_seconds(&t->computing, ahead->seconds(device, MGPU_COMP, at + 1, at + 2));
     }

@@ -1,11 +1,14 @@
-/* list_test.c: lists of random plans (runtime/engine/issue_order.c), against who issues them one after the other: nothing comes before what it needs, all
- * comes once, transfers in their order, no region is in two segments, and no segment or run is shorter than it has to be. */
+/* list_test.c: orders of issue of random plans (runtime/schedule/issue_order.c), against who issues them one after the other: nothing
+ * comes before what it needs, all comes once, transfers in their order, no region is in two segments, and no segment or run is
+ * shorter than it has to be. The verifier's proof (compiler/verify/issue.c) accepts them; of orders with planted errors it accepts none that
+ * this test finds wrong. */
+#include "compiler/verify/verify.h"
 #include "runtime/base/base.h"
-#include "runtime/engine/issue_order.h"
 #include "tests/unit/random_phase.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PLANS = 4000, MOST_OPS = 40, MOST_WAITS = 3 };
 
@@ -14,7 +17,7 @@ typedef struct Case {
     mgpu_wait waits[MOST_OPS][MOST_WAITS];
     mgpu_device_phase phase;
     LaneTable lanes;
-    AsyncPhase list;
+    IssueOrder list;
     bool transfers;
 } Case;
 
@@ -88,7 +91,7 @@ static void make_case(Case *c, Random *r)
     mgpu_make_lanes(&c->lanes, &c->phase);
     make_regions(c, r);
     c->transfers = random_below(r, 2);
-    mgpu_make_list(&c->list, &c->phase, &c->lanes, 1, c->transfers);
+    mgpu_make_issue_order(&c->list, &c->phase, &c->lanes, c->transfers);
 }
 
 /* the region that begins at `place` */
@@ -101,9 +104,24 @@ static bool region_may_join(const Case *c, int begin, int place, int calls)
     return may;
 }
 
-static const char *check_segments(const Case *c)
+/* Returns true if a segment waits for all that its operation waits for in other lanes. */
+static bool segment_waits(const Case *c, const Segment *s, int op)
 {
-    const AsyncPhase *l = &c->list;
+    for (int w = 0; w < c->ops[op].wait_count; w++) {
+        const mgpu_wait *wait = &c->waits[op][w];
+        bool has = c->ops[wait->op].lane == MGPU_COMP;
+        for (int k = 0; k < s->wait_count; k++)
+            has = has || (s->waits[k].op == wait->op && s->waits[k].back == wait->back);
+        if (!has)
+            return false;
+    }
+    return true;
+}
+
+/* longest: no segment may be shorter than it has to be */
+static const char *check_segments(const Case *c, bool longest)
+{
+    const IssueOrder *l = &c->list;
     const int *order = c->lanes.order + c->lanes.begin[MGPU_COMP];
     int calls = c->lanes.begin[MGPU_COMP + 1] - c->lanes.begin[MGPU_COMP], next = 0;
     for (int s = 0; s < l->count; s++) {
@@ -112,10 +130,12 @@ static const char *check_segments(const Case *c)
         for (int place = next; place < l->segments[s].end; place++)
             if (l->segment[place] != s || !may_join(c, next, place))
                 return "a segment waits for what needs it";
+            else if (!segment_waits(c, &l->segments[s], order[place]))
+                return "a segment does not wait for what it needs";
         next = l->segments[s].end;
         if (next < calls && c->ops[order[next]].region == c->ops[order[next - 1]].region)
             return "a region is in two segments";
-        if (next < calls && region_may_join(c, l->segments[s].begin, next, calls))
+        if (longest && next < calls && region_may_join(c, l->segments[s].begin, next, calls))
             return "a segment is shorter than it has to be";
     }
     return next == calls ? NULL : "operations are in no segment";
@@ -172,9 +192,9 @@ static bool waits_before(const Case *c, const CapturedRun *r, int op)
     return true;
 }
 
-static const char *check_runs(const Case *c)
+static const char *check_runs(const Case *c, bool longest)
 {
-    const AsyncPhase *l = &c->list;
+    const IssueOrder *l = &c->list;
     for (int at = 0, before = -1; at < l->length; before = l->run[at++]) {
         uint8_t lane = c->ops[l->list[at]].lane;
         int ops[MOST_OPS], count = ops_at(c, at, ops);
@@ -187,10 +207,10 @@ static const char *check_runs(const Case *c)
             return "a place is in another run";
         if (at > r->begin && (l->run[at - 1] != l->run[at] || !may_run(c, r->begin, at)))
             return "a run waits for what needs it";
-        if (at == r->begin && before >= 0 && c->transfers && may_run(c, l->runs[before].begin, at))
+        if (longest && at == r->begin && before >= 0 && c->transfers && may_run(c, l->runs[before].begin, at))
             return "a run is shorter than it has to be";
         for (int i = 0; i < count; i++)
-            if (!waits_before(c, r, ops[i]))
+            if ((longest || r->transfers) && !waits_before(c, r, ops[i])) // a segment by itself has a list of its own
                 return "a run does not wait for what it needs";
     }
     return NULL;
@@ -199,7 +219,7 @@ static const char *check_runs(const Case *c)
 /* one after the other; the lane host does all that it can meanwhile */
 static const char *check_order(const Case *c)
 {
-    const AsyncPhase *l = &c->list;
+    const IssueOrder *l = &c->list;
     const int *comp = c->lanes.order + c->lanes.begin[MGPU_COMP];
     bool done[MOST_OPS] = {false};
     int last_transfer = -1;
@@ -230,30 +250,151 @@ static const char *check_order(const Case *c)
     return NULL;
 }
 
+static const char *check(const Case *c, bool longest)
+{
+    const char *why = check_segments(c, longest);
+    why = why ? why : check_order(c);
+    return why ? why : check_runs(c, longest);
+}
+
+/* ---- planted errors */
+static void put_at(Case *c, int at, int op)
+{
+    c->list.list[at] = op;
+    c->list.list_place[op] = at;
+    const Segment *s = c->ops[op].lane == MGPU_COMP ? mgpu_segment_of(&c->list, c->lanes.place[op]) : NULL;
+    for (int place = s ? s->begin : 0; s && place < s->end; place++)
+        c->list.list_place[c->lanes.order[c->lanes.begin[MGPU_COMP] + place]] = at;
+}
+
+static void swap_positions(Case *c, Random *r)
+{
+    int at = random_below(r, c->list.length - 1), op = c->list.list[at];
+    put_at(c, at, c->list.list[at + 1]);
+    put_at(c, at + 1, op);
+}
+
+static void drop_wait(mgpu_wait *waits, int *count, Random *r)
+{
+    if (*count)
+        waits[random_below(r, *count)] = waits[*count - 1], --*count;
+}
+
+/* The first call of a segment becomes the last of the one before it. */
+static void move_call(Case *c, Random *r)
+{
+    int number = random_below(r, c->list.count - 1);
+    Segment *s = &c->list.segments[number], *next = s + 1;
+    if (next->end - next->begin < 2)
+        return;
+    const int *calls = c->lanes.order + c->lanes.begin[MGPU_COMP];
+    for (int w = 0; w < next->wait_count; w++)
+        MGPU_PUSH(s->waits, s->wait_count, next->waits[w]);
+    int moved = calls[next->begin++], at = c->list.list_place[moved];
+    c->list.segment[s->end++] = number;
+    put_at(c, at, calls[next->begin]);
+    c->list.list_place[moved] = c->list.list_place[calls[s->begin]];
+}
+
+/* A run gets all positions of the next one. */
+static void join_runs(Case *c, Random *r)
+{
+    int number = random_below(r, c->list.run_count - 1);
+    CapturedRun *run = &c->list.runs[number], *next = run + 1;
+    if (run->end != next->begin || !c->transfers)
+        return;
+    for (int w = 0; w < next->wait_count; w++)
+        MGPU_PUSH(run->waits, run->wait_count, next->waits[w]);
+    for (int at = next->begin; at < next->end; at++)
+        c->list.run[at] = number;
+    run->transfers = run->transfers || next->transfers;
+    run->end = next->end;
+}
+
+static void plant(Case *c, Random *r)
+{
+    int kind = random_below(r, 8);
+    if (kind == 0 && c->list.length > 1)
+        swap_positions(c, r);
+    else if (kind == 1 && c->list.count) {
+        Segment *s = &c->list.segments[random_below(r, c->list.count)];
+        drop_wait(s->waits, &s->wait_count, r);
+    } else if (kind == 2 && c->list.run_count) {
+        CapturedRun *run = &c->list.runs[random_below(r, c->list.run_count)];
+        drop_wait(run->waits, &run->wait_count, r);
+    } else if (kind == 3 && c->list.count > 1)
+        move_call(c, r);
+    else if (kind == 4 && c->list.run_count > 1)
+        join_runs(c, r);
+    else if (kind == 5 && c->list.length)
+        c->list.list[random_below(r, c->list.length)] = random_below(r, c->phase.op_count);
+    else if (kind == 6 && c->list.length)
+        c->list.length--;
+    else if (kind == 7 && c->list.length)
+        c->list.run[random_below(r, c->list.length)] = random_below(r, c->list.run_count + 1) - 1;
+}
+
+/* ---- the proof */
+static struct {
+    const char *text;
+    int count;
+} reasons[] = {
+    {"begins a segment that does not have its calls", 0},
+    {"is in another segment than the call before it, which is of its region", 0},
+    {"is issued at two positions, or not in the order of its lane", 0},
+    {"is issued after a later transfer", 0},
+    {"is in a run that does not have its operations", 0},
+    {"is the last that is issued, but others are not", 0},
+    {"is in a segment that does not wait for", 0},
+    {"is in a run that does not wait for", 0},
+    {"would wait for ever for", 0},
+    {"is not issued after", 0},
+};
+
+/* Returns NULL, or what the proof says of the order, and counts it. */
+static const char *prove(const Case *c)
+{
+    int op, other;
+    Memory *own = memory_new(), *outer = memory_use(own);
+    const char *why = check_issue_order(&c->phase, &c->lanes, &c->list, &op, &other);
+    for (int i = 0; why && i < MGPU_COUNT(reasons); i++)
+        reasons[i].count += strcmp(reasons[i].text, why) == 0;
+    memory_use(outer);
+    memory_free(own);
+    return why;
+}
+
 int main(void)
 {
     static Case c;
-    int segments = 0, joined = 0, longer = 0;
+    int segments = 0, joined = 0, longer = 0, wrong = 0, stricter = 0;
     for (int seed = 0; seed < PLANS; seed++) {
         Random r = {(uint64_t)seed};
         make_case(&c, &r);
-        const char *why = check_segments(&c);
-        why = why ? why : check_order(&c);
-        why = why ? why : check_runs(&c);
+        const char *why = check(&c, true);
+        why = why ? why : prove(&c);
         segments += c.list.count;
         for (int i = 0; i < c.list.run_count; i++)
             longer += c.list.runs[i].end - c.list.runs[i].begin - 1;
         joined += c.lanes.begin[MGPU_COMP + 1] - c.lanes.begin[MGPU_COMP] - c.list.count;
-        mgpu_free_list(&c.list);
+        plant(&c, &r);
+        const char *found = check(&c, false), *proof = prove(&c);
+        why = why ? why : found && !proof ? mgpu_format("the proof accepts that %s", found) : NULL;
+        wrong += found != NULL;
+        stricter += !found && proof;
+        mgpu_free_issue_order(&c.list);
         mgpu_free_lanes(&c.lanes);
         if (why) {
             printf("not ok list of plan %d: %s\n", seed, why);
             return 1;
         }
     }
-    bool ok = segments > PLANS && joined > PLANS && longer > PLANS / 2;
-    printf(ok ? "ok %d plans, %d segments, %d more calls in them, %d more places in runs\n"
-              : "not ok %d plans: %d segments, %d more calls in them, %d more places in runs\n",
-           PLANS, segments, joined, longer);
+    bool ok = segments > PLANS && joined > PLANS && longer > PLANS / 2 && wrong > PLANS / 8 && stricter < wrong / 8;
+    for (int i = 0; i < MGPU_COUNT(reasons); i++)
+        if (!reasons[i].count)
+            ok = !printf("not ok no planted error %s another\n", reasons[i].text);
+    printf(
+        "%s %d plans, %d segments, %d more calls in them, %d more places in runs; %d planted errors, %d that this test accepts\n",
+        ok ? "ok" : "not ok", PLANS, segments, joined, longer, wrong, stricter);
     return ok ? 0 : 1;
 }

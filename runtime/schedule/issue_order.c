@@ -1,6 +1,6 @@
 /* issue_order.c: the order in which a device's operations of a phase are issued. In: a plan's list of operations, each after all that it
  * waits for in the same step (compiler/verify/order.c proves that); out: lanes, and for asynchronous devices the list that
- * issue.c goes through.
+ * runtime/engine/issue.c goes through. compiler/verify/issue.c proves what this file makes of a schedule.
  *
  * Segments. The operations of the lane comp are cut before an operation that waits for something that can only be issued after
  * earlier operations of the segment, such as the all-reduce of their results. All other waits are done before the segment, which
@@ -15,7 +15,7 @@
  * of the lane comm as possible. What a run waits for is waited for before it. So a run ends before an operation that waits for an
  * operation of the lane host that itself waits for a part of the run. */
 #include "runtime/base/base.h"
-#include "runtime/engine/issue_order.h"
+#include "runtime/schedule/issue_order.h"
 
 #include <stdlib.h>
 
@@ -92,7 +92,7 @@ static void add_wait(mgpu_wait **waits, int *count, const mgpu_device_phase *p, 
     MGPU_PUSH(*waits, *count, *wait);
 }
 
-static void cut_segments(AsyncPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *need)
+static void cut_segments(IssueOrder *a, const mgpu_device_phase *p, const LaneTable *t, const int *need)
 {
     int count = t->begin[MGPU_COMP + 1] - t->begin[MGPU_COMP];
     a->segments = mgpu_allocate((size_t)count, sizeof *a->segments);
@@ -102,7 +102,7 @@ static void cut_segments(AsyncPhase *a, const mgpu_device_phase *p, const LaneTa
         const mgpu_op *op = &p->ops[order[0]];
         bool inside = place > 0 && in_one_region(op, &p->ops[order[-1]]);
         if (place == 0 || (!inside && begins_segment(p, order, count - place, need, a->segments[a->count - 1].begin)))
-            a->segments[a->count++] = (Segment){.begin = place, .event = -1};
+            a->segments[a->count++] = (Segment){.begin = place};
         Segment *s = &a->segments[a->count - 1];
         s->end = place + 1;
         a->segment[place] = a->count - 1;
@@ -113,11 +113,11 @@ static void cut_segments(AsyncPhase *a, const mgpu_device_phase *p, const LaneTa
 
 /* ---- the list */
 /* Returns how many segments are issued before an operation of another lane. */
-static int segments_before(const AsyncPhase *a, int need) { return need < 0 ? 0 : a->segment[need] + 1; }
+static int segments_before(const IssueOrder *a, int need) { return need < 0 ? 0 : a->segment[need] + 1; }
 
 static bool is_own_segment(const mgpu_op *op) { return op->lane != MGPU_COMP && op->lane != MGPU_HOST; }
 
-static void order_all(AsyncPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *need)
+static void order_all(IssueOrder *a, const mgpu_device_phase *p, const LaneTable *t, const int *need)
 {
     /* [segments issued before]: list position of the next such operation */
     int *next = mgpu_allocate((size_t)a->count + 2, sizeof *next);
@@ -146,7 +146,7 @@ static void order_all(AsyncPhase *a, const mgpu_device_phase *p, const LaneTable
 static bool is_in_list(const mgpu_op *op) { return op->lane != MGPU_HOST; }
 
 /* Returns [operation]: the last list position that must be issued before it or is its own, in the same step; -1: none. */
-static int *find_last(const AsyncPhase *a, const mgpu_device_phase *p)
+static int *find_last(const IssueOrder *a, const mgpu_device_phase *p)
 {
     int *last = mgpu_allocate((size_t)p->op_count, sizeof *last), before = -1;
     for (int i = 0; i < p->op_count; i++) {
@@ -160,7 +160,7 @@ static int *find_last(const AsyncPhase *a, const mgpu_device_phase *p)
 }
 
 /* Returns the waits of the operation or segment at a list position. */
-static const mgpu_wait *waits_at(const AsyncPhase *a, const mgpu_device_phase *p, const LaneTable *t, int at, int *count)
+static const mgpu_wait *waits_at(const IssueOrder *a, const mgpu_device_phase *p, const LaneTable *t, int at, int *count)
 {
     const mgpu_op *op = &p->ops[a->list[at]];
     const Segment *s = op->lane == MGPU_COMP ? mgpu_segment_of(a, t->place[a->list[at]]) : NULL;
@@ -168,7 +168,7 @@ static const mgpu_wait *waits_at(const AsyncPhase *a, const mgpu_device_phase *p
     return s ? s->waits : op->waits;
 }
 
-static bool may_follow(const AsyncPhase *a, const mgpu_device_phase *p, const LaneTable *t, const int *last, int at)
+static bool may_follow(const IssueOrder *a, const mgpu_device_phase *p, const LaneTable *t, const int *last, int at)
 {
     const CapturedRun *r = a->run_count ? &a->runs[a->run_count - 1] : NULL;
     int count;
@@ -179,7 +179,7 @@ static bool may_follow(const AsyncPhase *a, const mgpu_device_phase *p, const La
     return may;
 }
 
-static void make_runs(AsyncPhase *a, const mgpu_device_phase *p, const LaneTable *t, int variants, bool transfers)
+static void make_runs(IssueOrder *a, const mgpu_device_phase *p, const LaneTable *t, bool transfers)
 {
     int *last = find_last(a, p);
     a->runs = mgpu_allocate((size_t)a->length, sizeof *a->runs);
@@ -191,7 +191,7 @@ static void make_runs(AsyncPhase *a, const mgpu_device_phase *p, const LaneTable
         if (!kept)
             continue;
         if (!transfers || !may_follow(a, p, t, last, at))
-            a->runs[a->run_count++] = (CapturedRun){.begin = at, .graph = mgpu_allocate((size_t)variants, sizeof(void *))};
+            a->runs[a->run_count++] = (CapturedRun){.begin = at};
         CapturedRun *r = &a->runs[a->run_count - 1];
         r->end = at + 1;
         r->transfers = r->transfers || op->lane == MGPU_COMM;
@@ -206,14 +206,14 @@ static void make_runs(AsyncPhase *a, const mgpu_device_phase *p, const LaneTable
 }
 
 /* Returns the position of the next transfer of any run, from `at` on. */
-static int next_transfer(const AsyncPhase *a, const mgpu_device_phase *p, int at)
+static int next_transfer(const IssueOrder *a, const mgpu_device_phase *p, int at)
 {
     while (at < a->length && (a->run[at] < 0 || p->ops[a->list[at]].lane != MGPU_COMM))
         at++;
     return at;
 }
 
-bool mgpu_runs_agree(const AsyncPhase *a, const mgpu_device_phase *p, const AsyncPhase *b, const mgpu_device_phase *q)
+bool mgpu_runs_agree(const IssueOrder *a, const mgpu_device_phase *p, const IssueOrder *b, const mgpu_device_phase *q)
 {
     int i = next_transfer(a, p, 0), k = next_transfer(b, q, 0), before_i = -1, before_k = -1;
     while (i < a->length && k < b->length) {
@@ -228,23 +228,21 @@ bool mgpu_runs_agree(const AsyncPhase *a, const mgpu_device_phase *p, const Asyn
     return i >= a->length && k >= b->length;
 }
 
-void mgpu_make_list(AsyncPhase *a, const mgpu_device_phase *p, const LaneTable *t, int variants, bool transfers)
+void mgpu_make_issue_order(IssueOrder *a, const mgpu_device_phase *p, const LaneTable *t, bool transfers)
 {
     int *need = find_needs(p, t);
     cut_segments(a, p, t, need);
     order_all(a, p, t, need);
-    make_runs(a, p, t, variants, transfers);
+    make_runs(a, p, t, transfers);
     free(need);
 }
 
-void mgpu_free_list(AsyncPhase *a)
+void mgpu_free_issue_order(IssueOrder *a)
 {
     for (int i = 0; i < a->count; i++)
         free(a->segments[i].waits);
-    for (int i = 0; i < a->run_count; i++) {
+    for (int i = 0; i < a->run_count; i++)
         free(a->runs[i].waits);
-        free(a->runs[i].graph);
-    }
     free(a->runs);
     free(a->run);
     free(a->segments);
