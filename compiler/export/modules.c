@@ -10,9 +10,9 @@
 #include <string.h>
 
 typedef struct ValueUse {
-    int producer;                 /* index of the operation; -1: none */
-    int readers;                  /* number of operations that read it, plus 1 for an output of the graph */
-    const Module *inside, *asked; /* the module that readers_inside counts for; the last module tested for this input */
+    int producer;      /* index of the operation; -1: none */
+    int readers;       /* number of operations that read it, plus 1 for an output of the graph */
+    int inside, asked; /* the last listing that readers_inside counts for; the last one that tested this input */
     int readers_inside;
     int item; /* the item of item_of that computes it */
     const Module *item_of;
@@ -29,6 +29,7 @@ typedef struct Tree {
     Module *root;
     OpUse *ops;
     Map values;
+    int listings; /* calls of read_and_made: a module whose operations changed is listed again */
 } Tree;
 
 /* ---- the tree */
@@ -191,24 +192,25 @@ static bool comes_from(Tree *t, const ExportedTensor *v, const Module *m)
 /* Lists what the operations of module m, which `ops` are, read from outside and compute for the outside. */
 static void read_and_made(Tree *t, Item *item, const Module *m, const int *ops, int count)
 {
+    int listing = ++t->listings;
     item->in_count = item->out_count = 0;
     for (int i = 0; i < count; i++)
         for (int k = 0; k < t->ops[ops[i]].read_count; k++) {
             const ExportedTensor *v = t->ops[ops[i]].reads[k];
             ValueUse *use = use_of(t, v);
-            if (use->inside != m)
+            if (use->inside != listing)
                 use->readers_inside = 0;
-            use->inside = m;
+            use->inside = listing;
             use->readers_inside++;
-            if (!comes_from(t, v, m) && use->asked != m)
+            if (!comes_from(t, v, m) && use->asked != listing)
                 APPEND(item->in, item->in_count, v);
-            use->asked = m;
+            use->asked = listing;
         }
     for (int i = 0; i < count; i++)
         for (int k = 0; k < t->graph->ops[ops[i]]->outputs; k++) {
             const ExportedTensor *v = t->graph->ops[ops[i]]->out[k];
             ValueUse *use = use_of(t, v);
-            if (use->readers > (use->inside == m ? use->readers_inside : 0))
+            if (use->readers > (use->inside == listing ? use->readers_inside : 0))
                 APPEND(item->out, item->out_count, v);
         }
 }

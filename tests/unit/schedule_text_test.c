@@ -28,20 +28,24 @@ static void test_verbs(void)
     result("verbs of transfers", why);
 }
 
+static const char *rewritten(const Schedule *s)
+{
+    Text t = {0};
+    schedule_write(s, &t);
+    return text_take(&t);
+}
+
 static void test_text(int programs)
 {
     const char *why = NULL, *again = NULL;
     for (int seed = 0; seed < programs && !why; seed++) {
-        Text first = {0}, second = {0}, third = {0};
-        schedule_write(random_plan(random_program((uint64_t)seed, 25), 1 + seed % 3)->schedule, &first);
-        schedule_write(random_plan(random_program((uint64_t)seed, 25), 1 + seed % 3)->schedule, &second);
-        schedule_write(schedule_read("test", text_of(&first)), &third);
-        if (strcmp(text_of(&first), text_of(&second)) != 0)
+        const char *first = rewritten(random_plan(random_program((uint64_t)seed, 25), 1 + seed % 3)->schedule);
+        const char *second = rewritten(random_plan(random_program((uint64_t)seed, 25), 1 + seed % 3)->schedule);
+        if (strcmp(first, second) != 0)
             again = format("program %d", seed);
-        if (strcmp(text_of(&first), text_of(&third)) != 0)
+        if (strcmp(first, rewritten(schedule_read("test", first))) != 0)
             why = format("program %d", seed);
     }
-    Text text = {0}, same = {0};
     Plan *plan = random_plan(random_program(3, 12), 2);
     plan->schedule->model = "a \"model\"\n\\ of 100 %";
     for (int i = 0; i < plan->schedule->phase_count; i++) {
@@ -50,9 +54,8 @@ static void test_text(int programs)
         if (p->collective_count)
             p->collectives[0].ops[1] = -1;
     }
-    schedule_write(plan->schedule, &text);
-    schedule_write(schedule_read("test", text_of(&text)), &same);
-    if (strcmp(text_of(&text), text_of(&same)) != 0)
+    const char *text = rewritten(plan->schedule);
+    if (strcmp(text, rewritten(schedule_read("test", text))) != 0)
         why = "strange names";
     result("what is written is read", why);
     result("the same bytes for the same input", again);
@@ -65,17 +68,14 @@ static void test_image(int programs)
     const char *why = NULL;
     for (int seed = 0; seed < programs && !why; seed++) {
         const Schedule *s = random_plan(random_program((uint64_t)seed, 25), 1 + seed % 3)->schedule;
-        Text first = {0}, second = {0}, third = {0};
-        schedule_write(s, &first);
+        const char *text = rewritten(s);
         const uint64_t *image = schedule_pack(s);
         Schedule *same = schedule_unpack("test", image);
-        const uint64_t *again = schedule_pack(same), *printed = schedule_pack(schedule_read("test", text_of(&first)));
-        schedule_write(same, &second);
-        schedule_write(schedule_unpack("test", printed), &third);
+        const uint64_t *again = schedule_pack(same), *printed = schedule_pack(schedule_read("test", text));
         size_t bytes = (size_t)mgpu_image_words(image) * sizeof *image;
         if (mgpu_image_words(again) != mgpu_image_words(image) || memcmp(again, image, bytes) != 0)
             why = format("program %d: another image", seed);
-        else if (strcmp(text_of(&first), text_of(&second)) != 0 || strcmp(text_of(&first), text_of(&third)) != 0)
+        else if (strcmp(text, rewritten(same)) != 0 || strcmp(text, rewritten(schedule_unpack("test", printed))) != 0)
             why = format("program %d: another text", seed);
         for (int p = 0; p < s->phase_count; p++)
             if (s->phases[p].kind != same->phases[p].kind || s->phases[p].partial_batch != same->phases[p].partial_batch ||
@@ -98,13 +98,6 @@ static void test_image(int programs)
     "buffer d0.a kind temporary offset 0 bytes 64\nop d0.c lane comp call k1 reads d0.a writes d0.a waits d0.c@-1 digest 0123abcd begin_us 0.0 time_us 0.0 line 0 # c makes a\n"
 #define OTHER "buffer d1.a kind temporary offset 0 bytes 64\nop d1.c lane comp call k1 reads d1.a writes d1.a waits d1.c@-1" CALL
 #define WRITTEN_OUT "device 1 name \"h\" arena 0 work 0 staging 0 samples 2..2 capacity 2\n"
-
-static const char *rewritten(const Schedule *s)
-{
-    Text t = {0};
-    schedule_write(s, &t);
-    return text_take(&t);
-}
 
 /* devices that do the same are written once; read, each has what it does for itself */
 static void test_classes(void)
@@ -283,9 +276,7 @@ static void test_edits(int cases)
     for (int i = 0; i < cases && !why; i++) {
         Program *p = random_program((uint64_t)(i / 20), 8);
         Plan *plan = random_plan(p, 1 + i / 20 % 3);
-        Text t = {0};
-        schedule_write(plan->schedule, &t);
-        const char *text = edit(text_of(&t), &r), *error = error_of(text, p, plan);
+        const char *text = edit(rewritten(plan->schedule), &r), *error = error_of(text, p, plan);
         proved += error && !*error;
         if (!error)
             why = format("case %d crashes", i);
@@ -300,17 +291,17 @@ static void test_edits(int cases)
 
 static void test_junk(int cases)
 {
-    Text t = {0};
-    schedule_write(random_plan(random_program(3, 6), 2)->schedule, &t);
+    const char *whole = rewritten(random_plan(random_program(3, 6), 2)->schedule);
+    int length = (int)strlen(whole);
     Random r = {5};
     const char *why = NULL;
     for (int i = 0; i < cases && !why; i++) {
-        char *text = NEW_ARRAY(char, (int)t.length + 1);
-        memcpy(text, t.data, t.length);
+        char *text = NEW_ARRAY(char, length + 1);
+        memcpy(text, whole, (size_t)length);
         if (i % 3 == 0)
-            text[random_below(&r, (int)t.length)] = 0;
+            text[random_below(&r, length)] = 0;
         for (int k = random_below(&r, 4); k >= 0 && i % 3; k--)
-            text[random_below(&r, (int)t.length)] =
+            text[random_below(&r, length)] =
                 (char)(i % 3 == 1 ? 1 + random_below(&r, 255) : "0 9.d@[]:\"\n-"[random_below(&r, 12)]);
         const char *error = error_of(text, NULL, NULL);
         if (!error)
