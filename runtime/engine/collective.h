@@ -1,6 +1,6 @@
 /* collective.h: one interface for all implementations of transfers between the devices of a plan (mgpu_transfers.h). Devices that
- * receive the same value receive the same bits. Sums are formed in the order of the devices, except by NCCL, which has its own
- * order. */
+ * receive the same value receive the same bits. Sums are formed in the order of the devices, except by NCCL, rings and trees,
+ * which have orders of their own. */
 #ifndef MGPU_COLLECTIVE_H
 #define MGPU_COLLECTIVE_H
 
