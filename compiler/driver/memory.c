@@ -5,6 +5,7 @@
 #include "compiler/driver/plan.h"
 #include "compiler/kernel/target.h"
 #include "compiler/machine/machine.h"
+#include "compiler/ir/placement.h"
 #include "compiler/ir/program.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
@@ -161,7 +162,7 @@ static bool has_parts(const Model *m)
 {
     bool any = false;
     for (int v = 0; v < m->variable_count; v++)
-        any = any || m->variables[v].split;
+        any = any || variable_is_placed(&m->variables[v], OVER_ELEMENTS);
     return any;
 }
 
@@ -174,8 +175,8 @@ static bool has_weights_in_parts(const Model *m)
         if (m->variables[v].kind == ROUNDED)
             rounded[m->variables[v].owner] = true;
     for (int v = 0; v < m->variable_count; v++)
-        any = any ||
-              (m->variables[v].split && (m->variables[v].kind == ROUNDED || (m->variables[v].kind == WEIGHT && !rounded[v])));
+        any = any || (variable_is_placed(&m->variables[v], OVER_ELEMENTS) &&
+                      (m->variables[v].kind == ROUNDED || (m->variables[v].kind == WEIGHT && !rounded[v])));
     return any;
 }
 

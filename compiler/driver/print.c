@@ -1,5 +1,6 @@
 /* print.c: prints the table of `mgpuc check`, --emit fused and --emit memory. */
 #include "compiler/driver/command.h"
+#include "compiler/ir/placement.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/phase.h"
@@ -57,7 +58,7 @@ static int64_t split_bytes(const Model *m, int devices, int device)
 {
     int64_t bytes = 0;
     for (int v = 0; v < m->variable_count; v++) {
-        int64_t count = m->variables[v].split ? shape_count(&m->variables[v].shape) : 0;
+        int64_t count = variable_is_placed(&m->variables[v], OVER_ELEMENTS) ? shape_count(&m->variables[v].shape) : 0;
         bytes += (mgpu_even_part(count, devices, device + 1) - mgpu_even_part(count, devices, device)) *
                  dtype_bytes(m->variables[v].dtype);
     }

@@ -71,21 +71,42 @@ static int summed_factor(Factors *f, int64_t extent)
     return factor;
 }
 
-/* Adds the factor of the samples, which the result has, or which is summed. */
+/* Adds the factor of the samples, which the result has, or which is summed. TOTAL has none; GROUP_SUM makes samples. */
 static void add_samples(Factors *f, const Node *n)
 {
-    bool any = false;
+    bool any = n->op == OP_GROUP_SUM, sums = node_sums_samples(n) && (OP_INFO[n->op].linear != NOT_LINEAR || n->op == OP_MOMENTS);
     for (int k = 0; k < n->inputs; k++)
         any = any || n->in[k]->sharded;
-    bool sums = node_sums_samples(n) && OP_INFO[n->op].linear != NOT_LINEAR;
-    if (!any || !(n->sharded || sums))
+    if (!any || !(n->sharded || sums || OP_INFO[n->op].op_class == REGION))
         return;
-    int factor = n->sharded ? new_factor(f, 0) : summed_factor(f, 0);
+    int factor = sums ? summed_factor(f, 0) : new_factor(f, 0);
+    for (int k = 0; k <= n->inputs; k++) {
+        AxisFactors *value = k < n->inputs ? &f->operand[k] : &f->result;
+        if (!(k < n->inputs ? n->in[k] : n)->sharded)
+            continue;
+        has(f, value, SAMPLES_AXIS, factor, 0);
+        value->unit[SAMPLES_AXIS] = n->op == OP_GROUP_SUM ? n->ints[0] : 1;
+    }
+}
+
+bool node_keeps_elements(const Node *n)
+{
+    return OP_INFO[n->op].op_class == ELEMENTWISE || n->op == OP_RESHAPE || n->op == OP_STOP_GRADIENT || n->op == OP_OWN;
+}
+
+bool node_sums_all(const Node *n) { return n->op == OP_SUM && n->int_count > 0 && n->int_count == n->in[0]->shape.rank; }
+
+static void add_elements(Factors *f, const Node *n)
+{
+    bool sums = node_sums_all(n);
+    if (!sums && !node_keeps_elements(n))
+        return;
+    int64_t count = shape_count(&n->in[0]->shape);
+    int factor = sums ? summed_factor(f, count) : new_factor(f, count);
     for (int k = 0; k < n->inputs; k++)
-        if (n->in[k]->sharded)
-            has(f, &f->operand[k], SAMPLES_AXIS, factor, 0);
-    if (n->sharded)
-        has(f, &f->result, SAMPLES_AXIS, factor, 0);
+        has(f, &f->operand[k], ELEMENTS_AXIS, factor, count);
+    if (!sums)
+        has(f, &f->result, ELEMENTS_AXIS, factor, count);
 }
 
 /* ---- the rules */
@@ -316,7 +337,7 @@ static void add_axes(Factors *f, const Node *n)
     case MARK: same_axes(f, n); return;
     case WINDOW:
     case VIEW: moved_axes(f, n); return;
-    default: return; /* leaves are not computed from operands; a region's rules are those of its body */
+    default: return; /* leaves are not computed from operands; of a region only the samples are known */
     }
 }
 
@@ -324,8 +345,8 @@ Factors node_factors(const Node *n)
 {
     Factors f = {.added = -1, .operand = NEW_ARRAY(AxisFactors, n->inputs + 1)};
     add_axes(&f, n);
-    if (n->op != OP_GROUP_SUM && n->op != OP_TOTAL && n->op != OP_MOMENTS) /* these combine samples in other ways as well */
-        add_samples(&f, n);
+    add_samples(&f, n);
+    add_elements(&f, n);
     return f;
 }
 
@@ -333,8 +354,8 @@ int axis_of_operand(const Node *n, int k, int axis)
 {
     Factors f = node_factors(n);
     int factor = f.result.factor[axis];
-    for (int i = 0; i <= MAX_RANK && factor; i++)
-        if (f.operand[k].factor[i] == factor && f.operand[k].unit[i] == f.result.unit[axis])
+    for (int i = 0; i < VALUE_AXES && factor; i++)
+        if (f.operand[k].factor[i] == factor && f.operand[k].unit[i] == 1 && f.result.unit[axis] == 1)
             return i;
     return -1;
 }

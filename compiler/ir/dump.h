@@ -8,8 +8,7 @@
 
 /* ---- words of nodes and results (ir/print.c) */
 typedef enum Steps { STEPS_ANY, STEPS_FULL, STEPS_PARTIAL } Steps;
-extern const char *const ROLE_NAME[ROLES], *const RUN_NAME[RUN_SCALARS], *const DISTRIBUTION_NAME[LOCAL + 1],
-                                                                             *const STEPS_NAME[STEPS_PARTIAL + 1];
+extern const char *const ROLE_NAME[ROLES], *const RUN_NAME[RUN_SCALARS], *const STEPS_NAME[STEPS_PARTIAL + 1];
 bool role_has_index(Role);
 enum { MOST_IN_A_LINE = 8 }; /* numbers of a constant in one line */
 /* the attributes of an operation, in the order of its row in ops.def */

@@ -3,6 +3,7 @@
  * In: a Model. Out: one line per record: a word, fields without a word, then each field that does not have its default value as
  * word and value; after ';' the record's place. Records of a record are indented below it. Reading is the inverse. */
 #include "compiler/ir/dump_records.h"
+#include "compiler/ir/placement.h"
 
 #include <string.h>
 
@@ -27,6 +28,7 @@ static bool is_usual(const mgpu_field *f, const void *base)
     case ITEMS: return !MGPU_MEMBER_OF(void *, base, f->at) || !MGPU_MEMBER_OF(int, base, f->more);
     case ORDER: return order_is_usual((const int *)((const char *)base + f->at), MGPU_MEMBER_OF(Shape, base, f->more).rank);
     case PLACE_OF: return true;
+    case PLACED: return !placement_is(MGPU_MEMBER_OF(Placement, base, f->at).on[MESH_DATA], PLACEMENT_WORD[f->more].is);
     default: return mgpu_field_is_usual(f, base);
     }
 }
@@ -251,6 +253,7 @@ static void read_field(mgpu_reader *d, const mgpu_field *field, void *base, Chec
     }
     case ORDER: read_order(d, &MGPU_MEMBER(int, base, f->at), &MGPU_MEMBER(Shape, base, f->more)); break;
     case PLACE_OF: break;
+    case PLACED: MGPU_MEMBER(Placement, base, f->at).on[MESH_DATA] = PLACEMENT_WORD[f->more].is; break;
     default: mgpu_read_field(d, f, base); break;
     }
 }

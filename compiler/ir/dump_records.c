@@ -1,5 +1,6 @@
 /* dump_records.c: the records of a dump before its graphs. A new member of Model, or of its lists, needs a row here. */
 #include "compiler/ir/dump_records.h"
+#include "compiler/ir/placement.h"
 
 static const char *const VARIABLE_KIND[] = {"weight",  "state",   "optimizer_state", "accumulator",
                                             "rounded", "average", "observed",        "cache"};
@@ -75,9 +76,9 @@ static const mgpu_field VARIABLE_FIELDS[] = {
     {NULL, TYPE, MGPU_AT(Variable, dtype), .more = offsetof(Variable, shape), .c = "tensor"},
     {"order", ORDER, MGPU_AT(Variable, order), .more = offsetof(Variable, shape), .c = "order"},
     {"trained", MGPU_FIELD_FLAG, MGPU_AT(Variable, trained)},
-    {"partial", MGPU_FIELD_FLAG, MGPU_AT(Variable, partial), .c = "partial"},
-    {"split", MGPU_FIELD_FLAG, MGPU_AT(Variable, split), .c = "split"},
-    {"sharded", MGPU_FIELD_FLAG, MGPU_AT(Variable, sharded), .c = "sharded"},
+    {"partial", PLACED, MGPU_AT(Variable, placement), .more = WORD_PARTIAL, .c = "partial"},
+    {"split", PLACED, MGPU_AT(Variable, placement), .more = WORD_SPLIT, .c = "split"},
+    {"sharded", PLACED, MGPU_AT(Variable, placement), .more = WORD_SHARDED, .c = "sharded"},
     {"owner", INDEX, MGPU_AT(Variable, owner), .more = offsetof(Model, variable_count), .usual = -1},
     {"clip", INDEX, MGPU_AT(Variable, clip), .more = offsetof(Model, clip_count)},
     {"flattened", MGPU_FIELD_TEXT, MGPU_AT(Variable, flattened), .c = "flattened"},

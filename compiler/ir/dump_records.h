@@ -14,7 +14,8 @@ enum { /* kinds of fields that only dumps have; fields with a word are not writt
        INDICES,
        ITEMS, /* lists; `more`: their length; WORDS are in quotes */
        ORDER, /* of the axes of the Shape at `more` */
-       PLACE_OF
+       PLACE_OF,
+       PLACED /* a flag: the Placement on data is number `more` of PLACEMENT_WORD */
 };
 extern const mgpu_record RECORDS[]; /* the first is the model's own line */
 extern const int RECORD_COUNT;

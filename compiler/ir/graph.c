@@ -7,7 +7,7 @@
  * cost. Composites are never shared.
  *
  * Capture: an input of an enclosing graph becomes an ARG of the body, through all bodies in between. */
-#include "compiler/ir/graph.h"
+#include "compiler/ir/placement.h"
 
 #include <string.h>
 
@@ -100,7 +100,7 @@ static Node *intern(Graph *graph, const Node *prototype)
     n->path = graph->path ? graph->path : "";
     n->backward = graph->backward;
     n->name = NULL;
-    n->distribution = UNTYPED;
+    n->placement = (Placement){0};
     if (shared) {
         graph->slots[slot] = (struct Slot){hash, graph->node_count};
         graph->slots_used++;
@@ -336,7 +336,7 @@ Node *graph_input(Graph *graph, int input)
 Node *graph_variable(Graph *graph, int variable)
 {
     const Variable *v = &graph->model->variables[variable];
-    Node *n = leaf(graph, OP_VARIABLE, v->dtype, v->shape, v->sharded, (int64_t[]){variable}, 1, NULL);
+    Node *n = leaf(graph, OP_VARIABLE, v->dtype, v->shape, variable_is_placed(v, OVER_SAMPLES), (int64_t[]){variable}, 1, NULL);
     n->name = v->name;
     return n;
 }

@@ -47,10 +47,26 @@ typedef enum Op {
     OPS
 } Op;
 
-/* Sharded: by sample. Replicated: the same on every device. Partial: an all-reduce is pending. Split: each device has its own
- * range of elements; the others are undefined. Local: each device has a value of its own. Transfers change the distribution:
- * mgpu_transfers.h. */
-typedef enum Distribution { UNTYPED, REPLICATED, SHARDED, PARTIAL, SPLIT, LOCAL } Distribution;
+/* What a placement names of a value, beside its axes 0 .. rank - 1: its samples, and all elements of a sample as one axis,
+ * row-major. */
+enum { SAMPLES_AXIS = MAX_RANK, ELEMENTS_AXIS, VALUE_AXES };
+
+/* Devices are a mesh; placement.h has the table of its axes. Where a value is along one of them:
+ *   REPLICATED   the same on every device
+ *   SHARDED      each device has a range of the value's `axis`; a dump calls it "sharded" along the samples, and "split" along the
+ *                elements
+ *   PARTIAL      each device has a term, and the value is their sum: an all-reduce is pending
+ *   LOCAL        each device has a value of its own
+ * Transfers change placements (mgpu_transfers.h), and operations keep them by the rules of placement.c. */
+typedef enum MeshAxis { MESH_DATA, MESH_AXES } MeshAxis;
+typedef enum PlacementKind { UNPLACED, REPLICATED, SHARDED, PARTIAL, LOCAL } PlacementKind;
+typedef struct AxisPlacement {
+    PlacementKind kind;
+    int axis; /* SHARDED: of the value */
+} AxisPlacement;
+typedef struct Placement {
+    AxisPlacement on[MESH_AXES];
+} Placement;
 
 typedef struct Graph Graph;
 typedef struct Model Model;
@@ -60,8 +76,8 @@ struct Node {
     int id; /* index in graph->nodes */
     Dtype dtype;
     bool sharded, weak;
-    Distribution distribution; /* set by `distribute` */
-    Shape shape;               /* of one sample */
+    Placement placement; /* set by `distribute` */
+    Shape shape;         /* of one sample */
     int inputs;
     Node **in;
     int64_t *ints; /* attributes; the op's row of ops.def explains them */
@@ -168,11 +184,11 @@ typedef struct Variable {
     Shape shape;         /* as declared and as saved */
     int order[MAX_RANK]; /* order of the axes in memory, outermost first; identity unless `layout` changes it */
     bool trained;        /* gets a gradient */
-    bool partial;        /* ACCUMULATOR: each device has a part of the sum */
-    bool split;          /* each device has its own range of the elements: passes/shard.c */
-    bool sharded;        /* CACHE: it has a value for every sample, on the sample's device */
-    int owner;           /* OPTIMIZER_STATE, OBSERVED: the weight; ROUNDED, AVERAGE: the variable that it replaces; else -1 */
-    int clip;            /* trained: 0: the model's clipping; else index in model->clips, from 1 */
+    /* UNPLACED: as REPLICATED. ACCUMULATOR: maybe PARTIAL; sharded along its elements by passes/shard.c. CACHE: along samples, of
+     * which each has a value */
+    Placement placement;
+    int owner; /* OPTIMIZER_STATE, OBSERVED: the weight; ROUNDED, AVERAGE: the variable that it replaces; else -1 */
+    int clip;  /* trained: 0: the model's clipping; else index in model->clips, from 1 */
     /* of a dense layer whose input is flattened channels-last pictures: their shape in words; NULL: of no such layer */
     const char *flattened;
     const Place *at;
@@ -350,16 +366,10 @@ static inline bool op_reduces(Op op) { return op == OP_REDUCE || op == OP_REDUCE
 enum { MOMENT_COUNT, MOMENT_MEAN, MOMENT_SQUARES, MOMENTS };                                /* the first axis of MOMENTS */
 mgpu_participants transfer_participants(const Node *); /* of a transfer; parts NULL: equal parts */
 const char *transfer_wrong_parts(const Node *);        /* NULL: given parts are valid, inputs are split alike; else the error */
-/* Returns true if transfer_type determines the node's distribution: it is a transfer, or has Split or Local inputs (in: theirs).
- * transfer_type returns UNTYPED, and the reason in *wrong, if the inputs do not fit. */
-bool transfer_types(const Node *, const Distribution *in);
-bool node_is_split(const Node *);       /* Split, and of more than one element: kernels compute a device's own part */
-bool node_sums_all(const Node *);       /* SUM over all axes */
-bool node_sums_split(const Node *);     /* over all elements of a Split value: a device adds up its own part */
-bool node_keeps_elements(const Node *); /* element-wise, or a reshape */
-void graph_find_split(Graph *); /* sets distributions that follow from transfers and Split variables, in a rebuilt graph */
+bool node_is_split(const Node *);   /* Split, and of more than one element: kernels compute a device's own part */
+bool node_sums_split(const Node *); /* sums all elements of a Split value: a device adds up its own part */
+void graph_find_split(Graph *);     /* places what is Split by transfers and variables, in a rebuilt graph */
 const int64_t *node_parts(const Node *, int *count); /* of a Split value: where its parts begin; NULL: equal parts */
-Distribution transfer_type(const Node *, const Distribution *in, const char **wrong);
 
 /* transfer_gradient.c: Returns, by node, the name of the weight whose gradient it is, before or after a transfer reduces it; NULL: none. */
 const char **graph_summed_weights(const Graph *);

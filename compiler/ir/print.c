@@ -8,11 +8,12 @@
  *       update 3 = %11
  *
  * One line per node: its number, the operation, its attributes as in its row of ops.def, inputs, ':', type and shape of one
- * sample, then its distribution if the graph is distributed, else "sharded" if it has a value for every sample; "weak";
+ * sample, then its placement if the graph is distributed, else "sharded" if it has a value for every sample; "weak";
  * "backward". After ';' the variable, the instance and the place in the model. The body of a body follows it, indented, with
  * numbers of its own; "arg k" is the body's input k. A result of a role that has an index begins with it: of the variable, or
  * of the body. Constants of more than 8 numbers are at the end of the dump, by their hash. ir/read.c reads all of it. */
 #include "compiler/ir/dump.h"
+#include "compiler/ir/placement.h"
 #include "runtime/base/sha256.h"
 
 #include <stdlib.h>
@@ -21,7 +22,6 @@
 const char *const ROLE_NAME[ROLES] = {"loss", "metric", "output", "update", "init", "report", "gradient", "result"};
 const char *const RUN_NAME[RUN_SCALARS] = {"step",         "epoch",   "progress", "total_steps",
                                            "total_epochs", "samples", "micro",    "setting"};
-const char *const DISTRIBUTION_NAME[LOCAL + 1] = {"", "replicated", "sharded", "partial", "split", "local"};
 const char *const STEPS_NAME[STEPS_PARTIAL + 1] = {"", "full", "partial"};
 
 bool role_has_index(Role r)
@@ -107,8 +107,8 @@ static void print_node(const Node *n, Text *t, int indent)
     for (int i = 0; i < n->inputs; i++)
         text_add(t, " %%%d", n->in[i]->id);
     text_add(t, " : %s%s", dtype_name(n->dtype), shape_text(&n->shape));
-    if (n->distribution != UNTYPED)
-        text_add(t, " %s", DISTRIBUTION_NAME[n->distribution]);
+    if (!node_is_placed(n, UNPLACED))
+        text_add(t, " %s", placement_word(n->placement.on[MESH_DATA]));
     else if (n->sharded)
         text_add(t, " sharded");
     text_add(t, "%s%s", n->weak ? " weak" : "", n->backward ? " backward" : "");
@@ -153,7 +153,7 @@ static void print_indented(const Graph *g, Steps steps, Text *t, int indent)
         write_word(g->name, t);
     }
     text_add(t, "%s%s%s\n", steps ? " " : "", STEPS_NAME[steps],
-             !g->parent && g->node_count && g->nodes[0]->distribution != UNTYPED ? " distributed" : "");
+             !g->parent && g->node_count && !node_is_placed(g->nodes[0], UNPLACED) ? " distributed" : "");
     for (int i = 0; i < g->node_count; i++) {
         print_node(g->nodes[i], t, indent + 2);
         if (g->nodes[i]->body)

@@ -4,6 +4,7 @@
  * before they are used. Every node is checked as if it were built: by its row of ops.def and its shape rule, whose result must
  * match the text. So passes get no graph that could not have been built. */
 #include "compiler/ir/dump.h"
+#include "compiler/ir/placement.h"
 
 #include <string.h>
 
@@ -12,7 +13,7 @@ enum { MOST_NESTED = 100 }; /* nesting depth of bodies */
 typedef struct Scope { /* a graph that is being read */
     Graph *graph;
     const Node *owner; /* of a body: op, inputs and attributes of its node; NULL: a graph */
-    bool distributed;  /* "sharded" is a Distribution */
+    bool distributed;  /* "sharded" is a placement */
     Map nodes;         /* by their number in the text */
 } Scope;
 
@@ -91,7 +92,7 @@ static Node variable_like(const mgpu_reader *d, const Node *n, const mgpu_reader
                    dump_state(d)->model->variable_count);
     const Variable *v = &dump_state(d)->model->variables[n->ints[0]];
     Dtype t = n->op == OP_GRADIENT || dump_state(d)->model->precision == F64 ? n->dtype : v->dtype;
-    return like(t, &v->shape, v->sharded, false);
+    return like(t, &v->shape, variable_is_placed(v, OVER_SAMPLES), false);
 }
 
 static Node input_like(const mgpu_reader *d, const Node *n, const mgpu_reader *start)
@@ -177,10 +178,11 @@ static void read_type(mgpu_reader *d, const Scope *s, Node *n)
     mgpu_need(d, ":");
     n->dtype = (Dtype)mgpu_read_type(d);
     n->shape = read_shape(d);
-    for (int k = REPLICATED; k <= LOCAL; k++)
-        if (mgpu_take_word(d, DISTRIBUTION_NAME[k])) {
-            n->distribution = k != SHARDED || s->distributed ? (Distribution)k : UNTYPED;
-            n->sharded = k == SHARDED;
+    for (int k = 0; k < PLACEMENT_WORDS; k++)
+        if (mgpu_take_word(d, PLACEMENT_WORD[k].word)) {
+            n->sharded = k == WORD_SHARDED;
+            if (!n->sharded || s->distributed)
+                n->placement.on[MESH_DATA] = PLACEMENT_WORD[k].is;
             break;
         }
     n->weak = mgpu_take_word(d, "weak");
@@ -204,32 +206,41 @@ static const char *kind_text(const Node *n)
     return format("%s%s%s%s", dtype_name(n->dtype), shape_text(&n->shape), n->sharded ? " sharded" : "", n->weak ? " weak" : "");
 }
 
+static bool is_split(const Model *m, int variable) { return variable_is_placed(&m->variables[variable], OVER_ELEMENTS); }
+
+static void other_placement(const mgpu_reader *start, const Node *n, AxisPlacement is)
+{
+    mgpu_wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, placement_word(is), placement_word(is));
+}
+
 /* Checks transfers, and nodes whose inputs are Split, Local or Partial. */
 static void check_transfer(const Scope *s, const Node *n, const mgpu_reader *start)
 {
-    Distribution *in = NEW_ARRAY(Distribution, n->inputs);
+    AxisPlacement *in = NEW_ARRAY(AxisPlacement, n->inputs + 1), own = n->placement.on[MESH_DATA];
+    bool *reduce = NEW_ARRAY(bool, n->inputs + 1);
     for (int k = 0; k < n->inputs; k++)
-        in[k] = n->in[k]->distribution;
-    bool claims = n->distribution == SPLIT || n->distribution == LOCAL;
-    bool variable = n->op == OP_VARIABLE && n->graph->model->variables[n->ints[0]].split;
-    if (variable && s->distributed && n->distribution != SPLIT)
-        mgpu_wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[SPLIT],
-                   DISTRIBUTION_NAME[SPLIT]);
-    if (!transfer_types(n, in)) {
-        if (claims && !variable)
-            mgpu_wrong(start, "'%s' makes no %s value of its inputs", OP_INFO[n->op].name, DISTRIBUTION_NAME[n->distribution]);
+        in[k] = n->in[k]->placement.on[MESH_DATA];
+    bool split = placement_is(own, OVER_ELEMENTS), variable = n->op == OP_VARIABLE && is_split(n->graph->model, (int)n->ints[0]);
+    if (variable && s->distributed && !split)
+        other_placement(start, n, OVER_ELEMENTS);
+    if (!placement_of_own(n, in)) {
+        if ((split || own.kind == LOCAL) && !variable)
+            mgpu_wrong(start, "'%s' makes no %s value of its inputs", OP_INFO[n->op].name, placement_word(own));
         return;
     }
     if (!s->distributed)
         mgpu_wrong(start, "'%s' is for graphs that are distributed: those of the stage dist and of later ones",
                    OP_INFO[n->op].name);
     const char *why;
-    Distribution is = transfer_type(n, in, &why);
+    AxisPlacement is = placement_by_rule(n, MESH_DATA, n->in, in, reduce, &why);
     if (why)
         mgpu_wrong(start, "%s", why);
-    if (is != n->distribution)
-        mgpu_wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, DISTRIBUTION_NAME[is],
-                   DISTRIBUTION_NAME[is]);
+    for (int k = 0; k < n->inputs; k++)
+        if (reduce[k])
+            mgpu_wrong(start, "'%s' of a %s value and one that is %s", OP_INFO[n->op].name, PLACEMENT_WORD[WORD_SPLIT].word,
+                       placement_word(in[k]));
+    if (!placement_is(is, own))
+        other_placement(start, n, is);
     if (n->op == OP_REDUCE_BITS && n->dtype != F32 && n->dtype != F64)
         mgpu_wrong(start, "'%s' is of f32 or f64, not %s", OP_INFO[n->op].name, dtype_name(n->dtype));
     if ((why = transfer_wrong_parts(n)))
@@ -289,7 +300,8 @@ static void check_result(const mgpu_reader *d, const Scope *s, const Result *r, 
     if (variable && !shape_equal(&r->value->shape, &dump_state(d)->model->variables[r->index].shape))
         mgpu_wrong(start, "variable %d is %s, its value %s", r->index,
                    shape_text(&dump_state(d)->model->variables[r->index].shape), shape_text(&r->value->shape));
-    bool each = variable && r->role == ROLE_UPDATE && dump_state(d)->model->variables[r->index].sharded;
+    const Variable *v = variable ? &dump_state(d)->model->variables[r->index] : NULL;
+    bool each = v && r->role == ROLE_UPDATE && variable_is_placed(v, OVER_SAMPLES);
     if (r->value->sharded && (variable || r->role == ROLE_REPORT) && !each)
         mgpu_wrong(start, "'%s' is one value for all samples; this node has one for each", ROLE_NAME[r->role]);
     if (!r->value->sharded && each)
@@ -297,12 +309,11 @@ static void check_result(const mgpu_reader *d, const Scope *s, const Result *r, 
                    r->index);
     for (int k = 0; k < 2; k++) {
         const Node *value = k ? r->weight : r->value;
-        const Variable *v = variable ? &dump_state(d)->model->variables[r->index] : NULL;
-        bool kept = v && value && ((value->distribution == SPLIT && v->split) || (value->distribution == LOCAL && v->partial));
-        if (value && !kept && (value->distribution == SPLIT || value->distribution == LOCAL))
+        bool split = value && node_is_sharded(value, ELEMENTS_AXIS), local = value && node_is_placed(value, LOCAL);
+        bool kept = v && variable_is_placed(v, split ? OVER_ELEMENTS : IS_PARTIAL);
+        if (!kept && (split || local))
             mgpu_wrong(start, "'%s' of a %s value: no device has all of it; bring it together first, by %s", ROLE_NAME[r->role],
-                       DISTRIBUTION_NAME[value->distribution],
-                       value->distribution == SPLIT ? "'all_gather'" : "'broadcast_from'");
+                       placement_word(value->placement.on[MESH_DATA]), split ? "'all_gather'" : "'broadcast_from'");
     }
     if (r->value->op == OP_COMPOSITE || r->value->op == OP_SCAN ||
         (r->weight && (r->weight->op == OP_COMPOSITE || r->weight->op == OP_SCAN)))

@@ -3,7 +3,7 @@
 #ifndef MGPU_REBUILD_H
 #define MGPU_REBUILD_H
 
-#include "compiler/ir/graph.h"
+#include "compiler/ir/placement.h"
 
 #include <string.h>
 

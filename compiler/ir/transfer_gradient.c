@@ -1,7 +1,7 @@
 /* transfer_gradient.c: finds the weight whose gradient a transfer reduces. A breadth-first search from the new value of a weight to its
  * operands finds the nearest transfer that reduces as many elements. The gradient of another weight, reached through the norm
  * that all are clipped to, is farther away. */
-#include "compiler/ir/graph.h"
+#include "compiler/ir/placement.h"
 
 enum { NEAR = 256 }; /* most nodes of an update that are searched */
 
@@ -55,7 +55,7 @@ static bool *of_samples(const Graph *g)
     bool *of = NEW_ARRAY(bool, g->node_count);
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
-        of[i] = n->distribution == SHARDED || (n->op == OP_VARIABLE && n->distribution == PARTIAL);
+        of[i] = node_is_sharded(n, SAMPLES_AXIS) || (n->op == OP_VARIABLE && node_is_placed(n, PARTIAL));
         for (int k = 0; k < n->inputs && !op_is_transfer(n->op); k++)
             of[i] = of[i] || of[n->in[k]->id];
     }

@@ -2,6 +2,7 @@
  * program has, too, gives the member's name there. Rows have designated members, and zeros are left out. */
 #include "compiler/base/c_text.h"
 #include "compiler/ir/dump_records.h"
+#include "compiler/ir/placement.h"
 #include "compiler/link/translation_units.h"
 
 #include <ctype.h>
@@ -115,6 +116,8 @@ static const char *c_value(const mgpu_record *r, const mgpu_field *f, const void
         int rank = MGPU_MEMBER_OF(Shape, base, f->more).rank;
         return rank > 1 ? c_ints((const int *)((const char *)base + f->at), rank) : NULL;
     }
+    case PLACED:
+        return placement_is(MGPU_MEMBER_OF(Placement, base, f->at).on[MESH_DATA], PLACEMENT_WORD[f->more].is) ? "true" : NULL;
     case PLACE_OF: return c_or_null(model_line(MGPU_MEMBER_OF(Place *, base, f->at)));
     default: return NULL;
     }

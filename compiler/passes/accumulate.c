@@ -45,7 +45,7 @@ static void find_cuts(Splitter *s)
     bool *within = NEW_ARRAY(bool, g->node_count); /* needed by a value of a sample or a Partial */
     for (int i = g->node_count - 1; i >= 0; i--) {
         const Node *n = g->nodes[i];
-        bool mark = within[i] || n->distribution == SHARDED || n->distribution == PARTIAL;
+        bool mark = within[i] || node_is_sharded(n, SAMPLES_AXIS) || node_is_placed(n, PARTIAL);
         for (int k = 0; mark && k < n->inputs; k++)
             within[n->in[k]->id] = true;
     }
@@ -82,7 +82,8 @@ static void add_accumulators(Splitter *s)
 {
     for (int c = 0; c < s->cut_count; c++) {
         const Node *p = s->cuts[c].reduce->in[0];
-        Variable v = {.kind = ACCUMULATOR, .dtype = p->dtype, .shape = p->shape, .partial = true, .owner = -1, .at = p->at};
+        Variable v = {
+            .kind = ACCUMULATOR, .dtype = p->dtype, .shape = p->shape, .placement = {{IS_PARTIAL}}, .owner = -1, .at = p->at};
         v.name = format("%s.%d", s->cuts[c].needed_early ? "prologue" : "accumulate", c);
         for (int i = 0; i < MAX_RANK; i++)
             v.order[i] = i;
@@ -91,45 +92,25 @@ static void add_accumulators(Splitter *s)
     }
 }
 
-static Node *with_type(Node *n, Distribution d)
-{
-    n->distribution = d;
-    return n;
-}
-
-/* Merges moments; each device has its own. */
-static Node *merged(Graph *g, Node *before, Node *p)
-{
-    int first = g->node_count;
-    Node *all = graph_merge_moments(g, before, with_type(NODE(g, OP_OWN, NULL, 0, NULL, p), LOCAL));
-    for (int i = first; i < g->node_count; i++) {
-        Node *n = g->nodes[i];
-        bool own = n->distribution == LOCAL;
-        for (int k = 0; k < n->inputs; k++)
-            own = own || n->in[k]->distribution == LOCAL;
-        with_type(n, own ? LOCAL : REPLICATED);
-    }
-    return all;
-}
-
-/* Returns where(micro == 0, 0, accumulator) + p. */
+/* Returns where(micro == 0, 0, accumulator) + p. Moments are merged; each device has its own. */
 static Node *accumulated(Graph *g, const Cut *cut, Node *p)
 {
-    int variable = cut->variable;
     bool moments = cut->reduce->op == OP_REDUCE_MOMENTS;
+    int from = g->node_count;
     set_position(g, p);
-    Node *acc = with_type(graph_variable(g, variable), PARTIAL);
-    Node *micro = with_type(graph_run(g, RUN_MICRO, 0), REPLICATED), *zero = with_type(graph_weak(g, 0), REPLICATED);
-    Node *first = with_type(graph_binary(g, OP_EQ, micro, zero), REPLICATED);
-    first = with_type(graph_broadcast(g, first, p->shape), REPLICATED);
-    Node *nothing = with_type(graph_fill(g, 0, p->shape, p->dtype), REPLICATED);
+    Node *acc = graph_variable(g, cut->variable);
+    Node *micro = graph_run(g, RUN_MICRO, 0), *zero = graph_weak(g, 0);
+    Node *first = graph_broadcast(g, graph_binary(g, OP_EQ, micro, zero), p->shape);
+    Node *nothing = graph_fill(g, 0, p->shape, p->dtype);
     if (moments)
-        acc = with_type(NODE(g, OP_OWN, NULL, 0, NULL, acc), LOCAL);
-    Node *before = with_type(graph_where(g, first, nothing, acc), acc->distribution);
-    return moments ? merged(g, before, p) : with_type(graph_binary(g, OP_ADD, before, p), PARTIAL);
+        acc = NODE(g, OP_OWN, NULL, 0, NULL, acc);
+    Node *before = graph_where(g, first, nothing, acc);
+    Node *sum = moments ? graph_merge_moments(g, before, NODE(g, OP_OWN, NULL, 0, NULL, p)) : graph_binary(g, OP_ADD, before, p);
+    graph_place(g, from);
+    return sum;
 }
 
-static void copy_typed(Graph *target, Node *n) { graph_copy_node(target, n)->distribution = n->distribution; }
+static void copy_placed(Graph *target, Node *n) { graph_copy_node(target, n)->placement = n->placement; }
 
 static Graph *make_prologue(const Splitter *s)
 {
@@ -144,7 +125,7 @@ static Graph *make_prologue(const Splitter *s)
     mark_needed(train, needed);
     for (int i = 0; i < train->node_count; i++)
         if (needed[i])
-            copy_typed(g, train->nodes[i]);
+            copy_placed(g, train->nodes[i]);
     for (int c = 0; c < s->cut_count; c++)
         if (s->cuts[c].needed_early) {
             Node *sum = accumulated(g, &s->cuts[c], s->cuts[c].reduce->in[0]->mapped);
@@ -156,14 +137,16 @@ static Graph *make_prologue(const Splitter *s)
 /* Returns what the prologue has summed, reduced. */
 static Node *denominator(Graph *g, const Cut *cut)
 {
+    int from = g->node_count;
     set_position(g, cut->reduce);
-    Node *acc = with_type(graph_variable(g, cut->variable), PARTIAL);
-    return with_type(NODE(g, cut->reduce->op, NULL, 0, NULL, acc), REPLICATED);
+    Node *sum = NODE(g, cut->reduce->op, NULL, 0, NULL, graph_variable(g, cut->variable));
+    graph_place(g, from);
+    return sum;
 }
 
 static bool is_partial_update(const Model *m, const Result *r)
 {
-    return r->role == ROLE_UPDATE && m->variables[r->index].partial;
+    return r->role == ROLE_UPDATE && variable_is_placed(&m->variables[r->index], IS_PARTIAL);
 }
 
 static Graph *make_accumulate(const Splitter *s)
@@ -187,7 +170,7 @@ static Graph *make_accumulate(const Splitter *s)
         if (s->cut_of[i])
             map_node(n, denominator(g, &s->cuts[s->cut_of[i] - 1]));
         else
-            copy_typed(g, n);
+            copy_placed(g, n);
     }
     for (int c = 0; c < s->cut_count; c++)
         if (!s->cuts[c].needed_early) {
@@ -211,7 +194,7 @@ static Graph *make_last(const Splitter *s)
     for (int i = 0; i < train->node_count; i++) {
         Node *n = train->nodes[i];
         if (!s->cut_of[i]) {
-            copy_typed(g, n);
+            copy_placed(g, n);
             continue;
         }
         const Cut *cut = &s->cuts[s->cut_of[i] - 1];
@@ -219,8 +202,10 @@ static Graph *make_last(const Splitter *s)
             map_node(n, denominator(g, cut));
         } else {
             Node *sum = accumulated(g, cut, n->in[0]->mapped);
+            int from = g->node_count;
             set_position(g, n);
-            map_node(n, with_type(NODE(g, n->op, NULL, 0, NULL, sum), REPLICATED));
+            map_node(n, NODE(g, n->op, NULL, 0, NULL, sum));
+            graph_place(g, from);
         }
     }
     graph_copy_results(g, train);

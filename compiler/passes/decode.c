@@ -10,6 +10,7 @@
  * matter as long as they are finite; a program compares with the whole window before it relies on that. Loops along the window
  * become one step, with their carries in variables. What has no rule is computed as in the whole window, from whole inputs:
  * correct, but no faster. */
+#include "compiler/ir/placement.h"
 #include "compiler/passes/decode.h"
 #include "compiler/passes/stages.h"
 #include "runtime/abi/mgpu.h"
@@ -20,7 +21,7 @@
 static int add_variable(Decoding *d, const Node *of, const char *name, Shape shape, Dtype dtype)
 {
     Model *m = d->to->model;
-    Variable v = {.kind = CACHE, .dtype = dtype, .shape = shape, .sharded = true, .owner = -1, .at = of->at};
+    Variable v = {.kind = CACHE, .dtype = dtype, .shape = shape, .placement = {{OVER_SAMPLES}}, .owner = -1, .at = of->at};
     v.name = new_variable_name(m, name);
     for (int i = 0; i < MAX_RANK; i++)
         v.order[i] = i;

@@ -12,8 +12,12 @@
 
 static int add_accumulator(Model *m, const Variable *of, const Node *gradient)
 {
-    Variable v = {
-        .kind = ACCUMULATOR, .dtype = gradient->dtype, .shape = gradient->shape, .partial = true, .owner = -1, .at = of->at};
+    Variable v = {.kind = ACCUMULATOR,
+                  .dtype = gradient->dtype,
+                  .shape = gradient->shape,
+                  .placement = {{IS_PARTIAL}},
+                  .owner = -1,
+                  .at = of->at};
     v.name = format("%s.late", of->name);
     for (int axis = 0; axis < MAX_RANK; axis++)
         v.order[axis] = axis;

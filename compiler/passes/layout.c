@@ -49,13 +49,13 @@ static void find_parts(const Graph *g, bool *parts)
 {
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
-        for (int k = 0; k < n->inputs && n->distribution == SPLIT; k++)
+        for (int k = 0; k < n->inputs && node_is_sharded(n, ELEMENTS_AXIS); k++)
             if (n->in[k]->op == OP_VARIABLE)
                 parts[n->in[k]->ints[0]] = true;
     }
     for (int i = 0; i < g->result_count; i++) {
         const Result *r = &g->results[i];
-        if (r->role == ROLE_UPDATE && (r->value->op == OP_ALL_GATHER || r->value->distribution == SPLIT))
+        if (r->role == ROLE_UPDATE && (r->value->op == OP_ALL_GATHER || node_is_sharded(r->value, ELEMENTS_AXIS)))
             parts[r->index] = true;
     }
 }

@@ -61,7 +61,8 @@ static Node *quantised(Node *c)
 
 static int add_residual(Model *m, const Node *sum, const char *weight)
 {
-    Variable v = {.kind = ACCUMULATOR, .dtype = sum->dtype, .shape = sum->shape, .partial = true, .owner = -1, .at = sum->at};
+    Variable v = {
+        .kind = ACCUMULATOR, .dtype = sum->dtype, .shape = sum->shape, .placement = {{IS_PARTIAL}}, .owner = -1, .at = sum->at};
     v.name = format("%s.residual", weight ? weight : format("sum.%d", sum->id));
     for (int axis = 0; axis < MAX_RANK; axis++)
         v.order[axis] = axis;

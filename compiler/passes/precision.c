@@ -80,8 +80,8 @@ static Graph *widen_all(Graph *g)
         map_node(n, widen(target, n));
         if (n->op != OP_SCAN && n->mapped->dtype != wide(n->dtype))
             die("%s became %s", dtype_name(n->dtype), dtype_name(n->mapped->dtype));
-        if (n->mapped->distribution == UNTYPED)
-            n->mapped->distribution = n->distribution;
+        if (node_is_placed(n->mapped, UNPLACED))
+            n->mapped->placement = n->placement;
     }
     graph_copy_results(target, g);
     return target;
@@ -253,7 +253,7 @@ void find_rounded_variables(Model *m, Graph **graphs, int graph_count)
     int count = m->variable_count;
     for (int v = 0; v < count; v++) {
         Variable copy = m->variables[v];
-        if (!wanted[v] || copy.partial || copy.sharded)
+        if (!wanted[v] || variable_is_placed(&copy, IS_PARTIAL) || variable_is_placed(&copy, OVER_SAMPLES))
             continue;
         copy.name = format("%s.%s", copy.name, dtype_name(m->precision));
         copy.kind = ROUNDED;
@@ -276,8 +276,8 @@ typedef struct Narrower {
 
 static void typed(const Node *old, Node *n)
 {
-    if (n->distribution == UNTYPED)
-        n->distribution = old->distribution;
+    if (node_is_placed(n, UNPLACED))
+        n->placement = old->placement;
     if (!n->name)
         n->name = old->name;
 }

@@ -71,7 +71,12 @@ static int add_accumulator(Reporter *r, const char *name, int number, Node *adde
 {
     Graph *g = r->step;
     Model *m = r->model;
-    Variable v = {.kind = ACCUMULATOR, .dtype = F64, .shape = added->shape, .partial = !known, .owner = -1, .at = g->at};
+    Variable v = {.kind = ACCUMULATOR,
+                  .dtype = F64,
+                  .shape = added->shape,
+                  .placement = {{known ? IS_REPLICATED : IS_PARTIAL}},
+                  .owner = -1,
+                  .at = g->at};
     v.name = new_variable_name(m, format("%s%s.%d", r->prefix, name, number));
     for (int i = 0; i < MAX_RANK; i++)
         v.order[i] = i;
@@ -206,7 +211,7 @@ static void read_sums(Reporter *r, bool of_step)
     for (int i = 0; i < r->sum_count; i++) {
         const Variable *v = &r->model->variables[r->sums[i].variable];
         Node *x = r->sums[i].total = of_step ? r->sums[i].added : graph_variable(g, r->sums[i].variable);
-        if (v->partial) {
+        if (variable_is_placed(v, IS_PARTIAL)) {
             x = graph_reshape(g, x, SHAPE(shape_count(&v->shape)));
             APPEND(parts, count, x);
         }
@@ -221,7 +226,7 @@ static void read_sums(Reporter *r, bool of_step)
     int64_t start = 0;
     for (int i = 0; i < r->sum_count; i++) {
         const Variable *v = &r->model->variables[r->sums[i].variable];
-        if (!v->partial)
+        if (!variable_is_placed(v, IS_PARTIAL))
             continue;
         int64_t elements = shape_count(&v->shape);
         Node *x = graph_slice(g, all, &start, &elements, (int64_t[]){1});

@@ -1,7 +1,7 @@
 /* shard.c: each device updates its own part of every weight, and has only its part of values that all devices would have.
  *
  * In: the graphs of all phases in the precision of the model; every sum over devices is a REDUCE. Out: the same graphs with other
- * transfers in place of those of gradients, and Variable.split of the variables of which each device has a part. Parts are cut at
+ * transfers in place of those of gradients, and the placement of the variables of which each device has a part. Parts are cut at
  * multiples of 64 elements (mgpu_even_part).
  *
  *     gradient   REDUCE              REDUCE_SCATTER           each device gets the sum of its own part
@@ -23,6 +23,7 @@
  * Before stage 3 a variable is split if only its own update reads it, element by element, and no other phase does. So a weight
  * that forward passes read is whole, and so is an average, which evaluation reads. A master whose ROUNDED copy is read in its
  * place is split, and the copy is gathered: half of the bytes. */
+#include "compiler/ir/axes.h"
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
@@ -90,6 +91,8 @@ static bool is_gradient(const Sharder *s, const Node *n)
     return n->op == OP_REDUCE && n->backward && shape_count(&n->shape) > s->small;
 }
 
+static bool is_split(const Sharder *s, int variable) { return variable_is_placed(&s->model->variables[variable], OVER_ELEMENTS); }
+
 static int variable_of(const Node *n) { return n->op == OP_VARIABLE ? (int)n->ints[0] : -1; }
 
 static bool is_gathered(const Sharder *s, const Node *n) { return n->op == OP_VARIABLE && s->gathers[n->ints[0]]; }
@@ -153,7 +156,7 @@ static void find_split_used(const Sharder *s)
     const Graph *g = s->train;
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
-        bool may = n->op == OP_VARIABLE || (node_keeps_elements(n) && n->distribution == REPLICATED);
+        bool may = n->op == OP_VARIABLE || (node_keeps_elements(n) && node_is_placed(n, REPLICATED));
         s->values[i].split_used = may && !s->values[i].split_computed && shape_count(&n->shape) > 1;
     }
     for (int i = 0; i < g->result_count; i++)
@@ -189,12 +192,12 @@ static void split_variables(const Sharder *s)
             continue;
         Variable *v = &s->model->variables[r->index];
         bool kind = v->kind == OPTIMIZER_STATE || v->kind == OBSERVED || v->kind == WEIGHT || v->kind == AVERAGE;
-        v->split = kind && !elsewhere[r->index] && value_of(s, r->value)->split_computed;
+        if (kind && !elsewhere[r->index] && value_of(s, r->value)->split_computed)
+            v->placement.on[MESH_DATA] = OVER_ELEMENTS;
     }
     for (int v = 0; v < s->model->variable_count; v++) {
-        Variable *x = &s->model->variables[v];
-        x->split = x->split || s->gathers[v] || s->sums[v];
-        x->partial = x->partial && !s->sums[v];
+        if (s->gathers[v] || s->sums[v])
+            s->model->variables[v].placement.on[MESH_DATA] = OVER_ELEMENTS;
     }
 }
 
@@ -231,7 +234,7 @@ static void find_sums(const Sharder *s)
         const Node *n = s->train->nodes[i];
         int v = is_gradient(s, n) && value_of(s, n)->split_computed ? accumulator_of(s, n->in[0]) : -1;
         if (v >= 0)
-            s->sums[v] = s->model->variables[v].partial;
+            s->sums[v] = variable_is_placed(&s->model->variables[v], IS_PARTIAL);
     }
 }
 
@@ -311,7 +314,7 @@ static void add_result(Sharder *s, Result r, bool train)
     bool update = r.role == ROLE_UPDATE, average = update && s->model->variables[r.index].kind == AVERAGE;
     Node *n = r.value, *value = n->mapped;
     set_position(s->target, n);
-    if (train && update && !s->model->variables[r.index].split) {
+    if (train && update && !is_split(s, r.index)) {
         value = average ? from_gathered(s, n) : NULL;
         value = value ? value : gathered(s, n);
     } else if (!update && is_gathered(s, n)) {
@@ -339,10 +342,10 @@ static Graph *rebuild(Sharder *s, const Graph *g)
     return s->target;
 }
 
-static bool has_split(const Graph *g)
+static bool has_split(const Sharder *s, const Graph *g)
 {
     for (int i = 0; i < g->node_count; i++)
-        if (g->nodes[i]->op == OP_VARIABLE && g->model->variables[g->nodes[i]->ints[0]].split)
+        if (g->nodes[i]->op == OP_VARIABLE && is_split(s, (int)g->nodes[i]->ints[0]))
             return true;
     return false;
 }
@@ -369,7 +372,7 @@ void shard(Model *m, Sharding what, const Graph *train, Graph *const *graphs, in
     memory_use(outer);
     for (int k = 0; k < graph_count; k++) {
         sharded[k] = graphs[k];
-        if (graphs[k] != train && !has_split(graphs[k]))
+        if (graphs[k] != train && !has_split(&s, graphs[k]))
             continue;
         Graph *split = rebuild(&s, graphs[k]);
         sharded[k] = distribute(split);

@@ -9,6 +9,7 @@
  * the suffixes .2, .3 ... in order. Control characters are replaced, because terminals would act on them. */
 #include "compiler/kernel/kernel.h"
 #include "compiler/base/words.h"
+#include "compiler/ir/placement.h"
 #include "compiler/plan/schedule_internal.h"
 
 #include <stdlib.h>
@@ -49,7 +50,7 @@ const char *name_of_fetch(const Tensor *x)
     return format("fetch.%s", strncmp(x->name, "out.", 4) == 0 ? x->name + 4 : x->name);
 }
 
-static bool is_part(const Node *n) { return n->op == OP_VARIABLE && n->graph->model->variables[n->ints[0]].split; }
+static bool is_part(const Node *n) { return n->op == OP_VARIABLE && node_is_sharded(n, ELEMENTS_AXIS); }
 
 static const char *stem_of(const Tensor *x, const char *weight)
 {
@@ -315,7 +316,7 @@ const char **names_of_group(const Names *names, const Group *g)
     return list;
 }
 
-void name_buffers(const Names *names, const Phase *p, const Order *order, Placement *l)
+void name_buffers(const Names *names, const Phase *p, const Order *order, MemoryLayout *l)
 {
     for (int i = 0; i < p->tensor_count; i++)
         if (p->tensors[i]->kind == TENSOR_TEMPORARY && l->tensor[i].buffer >= 0 && order->group_of[i] < 0)

@@ -13,6 +13,7 @@
  * Devices with about as many samples have one layout, that of the device with most samples (its `reserved`). Otherwise what is
  * transferred is placed before all else of a step, where offsets do not depend on samples. The persistent part is always that of
  * the device with most samples. */
+#include "compiler/ir/placement.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/policy.h"
 #include "compiler/plan/schedule.h"
@@ -109,17 +110,18 @@ static void add_variables(Persistent *a, const Model *m, const Found *found, int
 {
     for (int i = 0; i < count; i++) {
         const Variable *v = &m->variables[i];
+        bool split = variable_is_placed(v, OVER_ELEMENTS), samples = variable_is_placed(v, OVER_SAMPLES);
         int64_t elements = shape_count(&v->shape),
-                whole = v->split ? mgpu_even_part(elements, a->devices, 1) : elements; /* the first part is the largest */
+                whole = split ? mgpu_even_part(elements, a->devices, 1) : elements; /* the first part is the largest */
         ReservedBytes bytes = same_bytes(whole * dtype_bytes(v->dtype));
         if ((v->kind == CACHE) != caches)
             continue;
         a->variable[i] =
             add_buffer(&a->buffers, &a->buffer_count, found[i].name ? found[i].name : format("w.%s", v->name), BUFFER_VARIABLE,
-                       (v->sharded && found[i].name) || (found[i].bytes.used > bytes.used && !v->split) ? found[i].bytes : bytes,
-                       1, i, &a->arena_bytes);
-        a->buffers[a->variable[i]].elements = v->split ? elements : 0;
-        a->buffers[a->variable[i]].each = v->sharded ? found[i].each : 0;
+                       (samples && found[i].name) || (found[i].bytes.used > bytes.used && !split) ? found[i].bytes : bytes, 1, i,
+                       &a->arena_bytes);
+        a->buffers[a->variable[i]].elements = split ? elements : 0;
+        a->buffers[a->variable[i]].each = samples ? found[i].each : 0;
         a->buffers[a->variable[i]].type = (uint8_t)(found[i].name ? found[i].type : (int)v->dtype + 1);
     }
 }
@@ -192,7 +194,7 @@ typedef struct Placing {
     int64_t micro;
     const char *archs;
     const Target *target;
-    Placement *layout;
+    MemoryLayout *layout;
     Block *blocks;   /* lifetimes of the transient buffers */
     Buffer *buffers; /* their records */
     int count;
@@ -419,9 +421,9 @@ static bool has_own_layout(const Persistent *a)
     return apart > a->group && apart > a->samples.reserved / PART;
 }
 
-Placement *place_phase(const Program *program, const Phase *p, const Order *order, const Persistent *a, int64_t micro)
+MemoryLayout *place_phase(const Program *program, const Phase *p, const Order *order, const Persistent *a, int64_t micro)
 {
-    Placement *l = NEW(Placement);
+    MemoryLayout *l = NEW(MemoryLayout);
     l->tensor = NEW_ARRAY(Access, p->tensor_count);
     l->work = NEW_ARRAY(Access, order->call_count);
     l->group = NEW_ARRAY(Access, order->group_count);

@@ -54,7 +54,7 @@ typedef struct Builder {
     const Phase *phase;
     const Order *order;
     const DeviceClass *class;
-    Placement *layout;
+    MemoryLayout *layout;
     const TaskDigest *digests;
     const Names *names;
     Members members;
@@ -587,9 +587,9 @@ static int find_trials(const Program *p, const Plan *plan, DeviceClass **trials)
     return count;
 }
 
-static Placement *place_class(const Program *p, const Phase *phase, const Order *order, DeviceClass *class)
+static MemoryLayout *place_class(const Program *p, const Phase *phase, const Order *order, DeviceClass *class)
 {
-    Placement *l = place_phase(p, phase, order, class->persistent, class->micro);
+    MemoryLayout *l = place_phase(p, phase, order, class->persistent, class->micro);
     class->arena_bytes = l->arena_bytes > class->arena_bytes ? l->arena_bytes : class->arena_bytes;
     class->work_bytes = l->work_bytes > class->work_bytes ? l->work_bytes : class->work_bytes;
     class->least_arena = l->least_arena > class->least_arena ? l->least_arena : class->least_arena;
@@ -601,7 +601,7 @@ static Placement *place_class(const Program *p, const Phase *phase, const Order 
     return l;
 }
 
-static void mark_updated(const Phase *p, Placement *l) /* marks the variables that the phase's kernels write */
+static void mark_updated(const Phase *p, MemoryLayout *l) /* marks the variables that the phase's kernels write */
 {
     for (int t = 0; t < p->task_count; t++)
         for (int i = 0; i < p->tasks[t]->write_count && p->tasks[t]->kind == TASK_KERNEL; i++)

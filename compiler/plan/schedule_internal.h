@@ -155,7 +155,7 @@ typedef struct Persistent { /* the buffers that have the same offsets in all pha
 /* batch: samples that inputs have room for; 0: those of a device */
 Persistent *place_persistent(const Program *, Samples, int64_t batch, int devices);
 
-typedef struct Placement { /* the buffers of one phase on a device of some capacity */
+typedef struct MemoryLayout { /* the buffers of one phase on a device of some capacity */
     Buffer *buffers;
     int buffer_count;                /* the persistent ones first */
     Access *tensor;                  /* by tensor id; buffer -1: not used */
@@ -164,8 +164,8 @@ typedef struct Placement { /* the buffers of one phase on a device of some capac
     int64_t arena_bytes;             /* without the workspaces */
     int64_t work_bytes;              /* of the workspaces, which follow */
     int64_t least_arena, least_work; /* lower bounds for any offsets */
-} Placement;
+} MemoryLayout;
 /* micro: workspaces are those of kernels for micro-batches of so many samples; 0: those of the kernels as they are */
-void name_buffers(const Names *, const Phase *, const Order *, Placement *); /* names.c */
-Placement *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t micro);
+void name_buffers(const Names *, const Phase *, const Order *, MemoryLayout *); /* names.c */
+MemoryLayout *place_phase(const Program *, const Phase *, const Order *, const Persistent *, int64_t micro);
 #endif

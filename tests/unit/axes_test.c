@@ -1,7 +1,9 @@
-/* axes_test: what each operation says of its axes (compiler/ir/axes.h): the rule as text, and against the interpreter: an
- * operation on equal parts of its operands gives the parts of its result, or what adds up to it. An operation without a case
- * fails. */
+/* axes_test: what each operation says of its axes (compiler/ir/axes.h): the rule as text, and, by the placements that follow from it
+ * (compiler/ir/placement.h), against the interpreter: each of some devices has its range of sharded operands, its term of partial
+ * ones, and all of the others. What they compute, joined as the placement of the result says, is the result. An axis that the rule
+ * does not have must not be sharded. An operation without a case fails. */
 #include "compiler/ir/axes.h"
+#include "compiler/ir/placement.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,8 +13,9 @@ enum { MOST = 6, SAMPLES = 6 };
 
 typedef struct Case {
     Op op;
-    const char *rule; /* an axis is a letter, a number behind it its unit, "." is needed whole; "N" in front: of each sample; "+":
-                         added once */
+    const char
+        *rule; /* an axis is a letter, a number behind it its unit, "." is needed whole; "N" in front: of each sample, "N3" in
+                         groups of 3; "+": added once; an "E" behind: all elements together */
     int inputs;
     Shape shape[MOST];
     int int_count;
@@ -31,14 +34,15 @@ typedef struct Case {
 #define HALF 0x3fe0000000000000 /* 0.5 as a double: attention's scale */
 
 static const Case CASES[] = {
-    {OP_CAST, "ab -> ab", 1, {S(6, 4)}, INTS(F32)},
-    {OP_ADD, "Nab,ab -> Nab", 2, .shape = {S(6, 4), S(6, 4)}, .sharded = 1},
+    {OP_CAST, "abE -> abE", 1, {S(6, 4)}, INTS(F32)},
+    {OP_ADD, "NabE,abE -> NabE", 2, .shape = {S(6, 4), S(6, 4)}, .sharded = 1},
     {OP_SUM, "abc -> ac", 1, {S(6, 4, 2)}, INTS(1)},
     {OP_SUM, "Nab -> b", 1, {S(6, 4)}, INTS(0), .sharded = 1, .over = true},
+    {OP_SUM, "NabE -> N", 1, {S(6, 4)}, INTS(0, 1), .sharded = 1},
     {OP_MAX, "a. -> a", 1, {S(6, 4)}, INTS(1)},
     {OP_ARGMAX, "a.b -> ab", 1, {S(6, 4, 2)}, INTS(1)},
     {OP_CUMSUM, "a.b -> a.b", 1, {S(6, 4, 2)}, INTS(1, 0)},
-    {OP_MOMENTS, "a., -> a.", 2, {S(6, 4), {0}}, INTS(1), .sharded = 3, .over = true},
+    {OP_MOMENTS, "Na.,N -> a.", 2, {S(6, 4), {0}}, INTS(1), .sharded = 3, .over = true},
     {OP_EINSUM, "ab,bc -> ac", 2, .shape = {S(6, 4), S(4, 9)}, .text = "ab,bc->ac"},
     {OP_EINSUM, "Na,abc -> Ncb", 2, .shape = {S(6), S(6, 2, 4)}, .text = "i,ijk->kj", .sharded = 1},
     {OP_EINSUM, "Na,Nb -> ba", 2, .shape = {S(6), S(4)}, .text = "i,o->oi", .sharded = 3, .over = true},
@@ -91,10 +95,10 @@ static const Case CASES[] = {
      INTS(1, 3, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 6, 7, 4),
      .index = 1},
     {OP_WINDOW_SUM_GRADIENT, "a.b -> a.b", 1, {S(6, 3, 4)}, INTS(1, 3, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 6, 7, 4)},
-    {OP_RESHAPE, "ab64 -> ab.", 1, {S(6, 768)}, INTS(6, 12, 64)},
-    {OP_RESHAPE, "abcd -> a.bcd", 1, {S(6, 4, 9, 5)}, INTS(6, 1, 4, 9, 5)},
-    {OP_RESHAPE, "Na.. -> Na20", 1, {S(6, 4, 5)}, INTS(120), .sharded = 1},
-    {OP_RESHAPE, "a..b -> a..b", 1, {S(6, 4, 6, 2)}, INTS(6, 6, 4, 2)},
+    {OP_RESHAPE, "ab64E -> ab.E", 1, {S(6, 768)}, INTS(6, 12, 64)},
+    {OP_RESHAPE, "abcdE -> a.bcdE", 1, {S(6, 4, 9, 5)}, INTS(6, 1, 4, 9, 5)},
+    {OP_RESHAPE, "Na..E -> Na20E", 1, {S(6, 4, 5)}, INTS(120), .sharded = 1},
+    {OP_RESHAPE, "a..bE -> a..bE", 1, {S(6, 4, 6, 2)}, INTS(6, 6, 4, 2)},
     {OP_TRANSPOSE, "abc -> cab", 1, {S(6, 4, 2)}, INTS(2, 0, 1)},
     {OP_SLICE, "a.b. -> a.b.", 1, {S(6, 4, 2, 5)}, INTS(0, 1, 0, 4, 6, 3, 2, 5, 1, 1, 1, -1)},
     {OP_UNSLICE, "a.b -> a.b", 1, {S(6, 4, 2)}, INTS(0, 1, 0, 1, 2, 1, 6, 9, 2)},
@@ -107,9 +111,11 @@ static const Case CASES[] = {
     {OP_SCATTER_ADD, "+a.b,cd,acdb -> a.b", 3, {S(6, 5, 4), S(2, 3), S(6, 2, 3, 4)}, INTS(1), .index = 2},
     {OP_SCATTER_ADD, "+.a,Nb,Nba -> .a", 3, {S(5, 4), S(6), S(6, 4)}, INTS(0), .index = 2, .sharded = 6, .over = true},
     {OP_TOP_K, "a.b -> a.b", 1, {S(6, 5, 4)}, INTS(1, 2, 0)},
-    {OP_GROUP_SUM, "ab -> ab", 1, {S(6, 4)}, INTS(0), .sharded = 1},
-    {OP_STOP_GRADIENT, "Nab -> Nab", 1, .shape = {S(6, 4)}, .sharded = 1},
-    {OP_OWN, "ab -> ab", 1, .shape = {S(6, 4)}},
+    {OP_GROUP_SUM, "N3ab -> N3ab", 1, {S(6, 4)}, INTS(3), .sharded = 1},
+    {OP_GROUP_SUM, "N0ab -> N0ab", 1, {S(6, 4)}, INTS(0), .sharded = 1},
+    {OP_GROUP_SUM, "ab -> N3ab", 1, {S(6, 4)}, INTS(3)},
+    {OP_STOP_GRADIENT, "NabE -> NabE", 1, .shape = {S(6, 4)}, .sharded = 1},
+    {OP_OWN, "abE -> abE", 1, .shape = {S(6, 4)}},
 };
 
 /* ---- the rule as text */
@@ -117,13 +123,15 @@ static const Case CASES[] = {
 /* letters in the order in which factors come */
 static void add_value(Text *t, const AxisFactors *value, int rank, char *letter, char *next)
 {
-    text_add(t, "%s", value->factor[SAMPLES_AXIS] ? "N" : "");
+    if (value->factor[SAMPLES_AXIS])
+        text_add(t, "N%s", value->unit[SAMPLES_AXIS] == 1 ? "" : format("%lld", (long long)value->unit[SAMPLES_AXIS]));
     for (int i = 0; i < rank; i++) {
         char *own = &letter[value->factor[i]];
         if (value->factor[i] && !*own)
             *own = (*next)++;
         text_add(t, "%c%s", value->factor[i] ? *own : '.', value->unit[i] > 1 ? format("%lld", (long long)value->unit[i]) : "");
     }
+    text_add(t, "%s", value->factor[ELEMENTS_AXIS] ? "E" : "");
 }
 
 static const char *rule_text(const Node *n, const Factors *f)
@@ -238,44 +246,185 @@ static double random_number(bool whole)
     return whole ? (double)(random_state >> 40 & 1) : 0.25 + (double)(random_state >> 11) * 0x1p-53;
 }
 
+/* ---- operations on devices */
+
+typedef struct Devices { /* how the operands are placed on them, and what the rule says of that */
+    int64_t count;
+    int factor; /* that is sharded; 0: none */
+    AxisPlacement from[MOST], is;
+    bool reduce[MOST];
+    const char *wrong;
+} Devices;
+
+static void ask(Devices *d, const Node *n) { d->is = placement_by_rule(n, MESH_DATA, n->in, d->from, d->reduce, &d->wrong); }
+
 static int axis_with(const AxisFactors *value, int factor)
 {
-    for (int i = 0; i <= MAX_RANK; i++)
+    for (int i = 0; i < VALUE_AXES; i++)
         if (value->factor[i] == factor)
             return i;
     return -1;
 }
 
-/* the parts of the result, together, less the result */
-static double difference(const Case *c, const Array *in, const Array *whole, const Node *n, const Factors *f, int factor,
-                         int64_t parts)
+static Array copy_of_array(const Array *a)
 {
+    Array copy = *a;
+    copy.data = NEW_ARRAY(double, count_of(a) + 1);
+    memcpy(copy.data, a->data, (size_t)count_of(a) * sizeof *a->data);
+    return copy;
+}
+
+static Array flat(Array a)
+{
+    a.shape = SHAPE(shape_count(&a.shape));
+    return a;
+}
+
+/* the term of device p of a partial sum */
+static Array term_of(const Array *a, int64_t p, int64_t count)
+{
+    Array term = copy_of_array(a);
+    for (int64_t i = 0; i < count_of(a); i++) {
+        double each = 0.25 * a->data[i] + 0.1 * (double)(i % 5);
+        term.data[i] = p + 1 < count ? each : a->data[i] - each * (double)(count - 1);
+    }
+    return term;
+}
+
+/* what device p has of operand k; elements: the values are flat */
+static Array operand_of(const Devices *d, const Factors *f, const Array *in, int k, int64_t p, bool elements)
+{
+    Array own = d->from[k].kind == PARTIAL && !d->reduce[k] ? term_of(in, p, d->count) : *in;
+    for (int i = 0; i < VALUE_AXES && d->factor; i++)
+        if (f->operand[k].factor[i] == d->factor)
+            own = part_of(&own, elements ? 0 : i, p, d->count, NULL);
+    return own;
+}
+
+/* Adds moments: numbers of elements, means, sums of squared distances from them. */
+static void merge_moments(Array *to, const Array *from)
+{
+    for (int64_t i = 0; i < count_of(to); i += MOMENTS) {
+        double *a = to->data + i, *b = from->data + i, all = a[0] + b[0], apart = b[1] - a[1];
+        if (all == 0)
+            continue;
+        a[2] += b[2] + apart * apart * a[0] * b[0] / all;
+        a[1] += apart * b[0] / all;
+        a[0] = all;
+    }
+}
+
+static double difference(const Array *a, const Array *b)
+{
+    double worst = 0;
+    for (int64_t i = 0; i < count_of(b); i++)
+        worst = fmax(worst, fabs(a->data[i] - b->data[i]) / fmax(1, fabs(b->data[i])));
+    return worst;
+}
+
+/* what the devices compute, joined, less the result */
+static double off_on_devices(const Devices *d, const Case *c, const Array *in, const Array *whole, const Node *n,
+                             const Factors *f)
+{
+    bool elements = d->is.kind == SHARDED && d->is.axis == ELEMENTS_AXIS;
+    Case own = *c;
+    double worst = 0;
     Array all = *whole;
+    for (int k = 0; k < c->inputs; k++)
+        elements = elements || (d->from[k].kind == SHARDED && d->from[k].axis == ELEMENTS_AXIS);
     all.data = NEW_ARRAY(double, count_of(whole) + 1);
-    for (int64_t p = 0; p < parts; p++) {
-        Array own[MOST];
+    for (int64_t p = 0; p < d->count; p++) {
+        Array operand[MOST];
         int64_t ints[COUNT(c->ints)];
         for (int k = 0; k < c->inputs; k++) {
-            own[k] = in[k];
-            for (int i = 0; i <= MAX_RANK; i++)
-                if (f->operand[k].factor[i] == factor)
-                    own[k] = part_of(&own[k], i, p, parts, NULL);
-            if (f->summed[factor] && f->added == k && p)
-                own[k].data = NEW_ARRAY(double, count_of(&own[k]) + 1);
+            Array value = elements ? flat(in[k]) : in[k];
+            operand[k] = operand_of(d, f, &value, k, p, elements);
         }
-        axes_part_ints(n, f, factor, parts, ints);
+        axes_part_ints(n, f, d->factor, d->factor ? d->count : 1, ints);
+        if (elements && (c->op == OP_RESHAPE || c->op == OP_SUM)) {
+            ints[0] = c->op == OP_SUM ? 0 : shape_count(&operand[0].shape);
+            own.int_count = 1;
+        }
         Node *node;
-        Array part = result_of(c, ints, own, &node);
-        int axis = axis_with(&f->result, factor);
-        if (f->summed[factor])
+        Array part = result_of(&own, ints, operand, &node);
+        if (d->is.kind == REPLICATED)
+            worst = fmax(worst, difference(&part, whole));
+        else if (d->is.kind == PARTIAL && c->op == OP_MOMENTS)
+            merge_moments(&all, &part);
+        else if (d->is.kind == PARTIAL)
             part_of(&part, SAMPLES_AXIS, 0, 1, &all);
-        else
-            part_of(&part, axis, p, parts, &all);
+        else if (elements) {
+            Array flat_all = flat(all);
+            part_of(&part, 0, p, d->count, &flat_all);
+        } else
+            part_of(&part, d->is.axis, p, d->count, &all);
     }
-    double worst = 0;
-    for (int64_t i = 0; i < count_of(whole); i++)
-        worst = fmax(worst, fabs(all.data[i] - whole->data[i]) / fmax(1, fabs(whole->data[i])));
-    return worst;
+    return d->is.kind == REPLICATED ? worst : difference(&all, whole);
+}
+
+/* Adds the ways in which the operands may be placed on so many devices, with this factor sharded; 0: none: with and without partial
+ * operands. Returns false if one is wrong. */
+static bool try_ways(const Case *c, const Array *in, const Array *whole, const Node *n, const Factors *f, int factor,
+                     int64_t count, int *ways)
+{
+    bool right = true;
+    for (int partial = 0; partial < 1 << c->inputs; partial++) {
+        Devices d = {.count = count, .factor = factor};
+        bool possible = partial || factor, any = false;
+        for (int k = 0; k < c->inputs; k++) {
+            d.from[k] = partial >> k & 1 ? IS_PARTIAL : IS_REPLICATED;
+            possible = possible && !(partial >> k & 1 && (type_of(c, k) != F64 || in[k].sharded));
+            int axis = factor ? axis_with(&f->operand[k], factor) : -1;
+            if (axis >= 0) {
+                possible = possible && !(partial >> k & 1);
+                d.from[k] = (AxisPlacement){SHARDED, axis};
+                any = true;
+            }
+            if (in[k].sharded && !(d.from[k].kind == SHARDED && d.from[k].axis == SAMPLES_AXIS))
+                possible = false; /* on this axis of the mesh, samples are sharded */
+        }
+        bool made = factor && !any; /* each device may compute its range of an axis that no operand has */
+        if (!possible || (made && partial) || (n->sharded && !c->sharded))
+            continue;
+        ask(&d, n);
+        if (made)
+            d.is = (AxisPlacement){SHARDED, axis_with(&f->result, factor)};
+        if (d.is.kind == LOCAL) /* each device's is another value */
+            continue;
+        if (f->summed[factor] && f->added >= 0 && d.from[f->added].kind == REPLICATED) { /* it is added once, after the sum */
+            right = right && d.is.kind == REPLICATED;
+            continue;
+        }
+        double off = d.wrong ? INFINITY : off_on_devices(&d, c, in, whole, n, f);
+        ++*ways;
+        if (!(off < 1e-12)) {
+            printf("not ok axes: %s: factor %d, %lld devices, partial operands %x: %s%s, off by %g\n", OP_INFO[c->op].name,
+                   factor, (long long)count, (unsigned)partial, placement_word(d.is), d.wrong ? d.wrong : "", off);
+            right = false;
+        }
+    }
+    return right;
+}
+
+/* Axes without a factor must not be sharded. */
+static bool refuses_others(const Case *c, const Array *in, const Node *n, const Factors *f)
+{
+    bool right = true;
+    for (int k = 0; k < c->inputs; k++)
+        for (int axis = 0; axis < VALUE_AXES; axis++) {
+            bool has = axis == SAMPLES_AXIS ? in[k].sharded : axis == ELEMENTS_AXIS || axis < in[k].shape.rank;
+            Devices d = {.count = 2};
+            if (!has || f->operand[k].factor[axis])
+                continue;
+            for (int i = 0; i < c->inputs; i++)
+                d.from[i] = i == k ? (AxisPlacement){SHARDED, axis} : IS_REPLICATED;
+            ask(&d, n);
+            if (!d.wrong || d.is.kind != UNPLACED) {
+                printf("not ok axes: %s: operand %d may be sharded along axis %d\n", OP_INFO[c->op].name, k, axis);
+                right = false;
+            }
+        }
+    return right;
 }
 
 /* The operation with one more axis, the first, gives each of its results: what axes_more_ints() says. */
@@ -332,20 +481,17 @@ static bool run(const Case *c)
         printf("not ok axes: %s: the rule is %s, not %s\n", OP_INFO[c->op].name, text, c->rule);
     right = has_more(c, n->shape.rank) && right;
     int ways = 0;
-    for (int factor = 1; factor <= f.count; factor++)
-        for (int64_t parts = 2; parts <= 3; parts++) {
-            if ((f.extent[factor] ? f.extent[factor] : SAMPLES) % parts)
+    for (int factor = 0; factor <= f.count; factor++)
+        for (int64_t devices = 2; devices <= 3; devices++) {
+            bool samples = factor && f.extent[factor] == 0;
+            int64_t unit = samples && f.result.factor[SAMPLES_AXIS] ? f.result.unit[SAMPLES_AXIS] : 1;
+            if (factor && (unit == 0 || (samples && !c->sharded) || (samples ? SAMPLES / unit : f.extent[factor]) % devices))
                 continue;
-            double off = difference(c, in, &whole, n, &f, factor, parts);
-            ways++;
-            if (!(off < 1e-12)) {
-                printf("not ok axes: %s: %s, factor %d in %lld parts: off by %g\n", OP_INFO[c->op].name, text, factor,
-                       (long long)parts, off);
-                right = false;
-            }
+            right = try_ways(c, in, &whole, n, &f, factor, devices, &ways) && right;
         }
+    right = refuses_others(c, in, n, &f) && right;
     if (right)
-        printf("ok axes: %s: %s, cut in %d ways\n", OP_INFO[c->op].name, text, ways);
+        printf("ok axes: %s: %s, on devices in %d ways\n", OP_INFO[c->op].name, text, ways);
     return right;
 }
 

@@ -1,6 +1,7 @@
 /* passes_test.c: every pass from graph to graph keeps the meaning, by the interpreter: random graphs before and after, on
  * one device and on several; time in proportion to depth. steps_test.c has whole
  * steps, tests/passes what passes make of graphs of few lines. */
+#include "compiler/ir/placement.h"
 #include "compiler/passes/stages.h"
 #include "tests/unit/machine.h"
 
@@ -338,7 +339,7 @@ static const char *wrong_types(const Graph *g, int *products)
         const Node *n = g->nodes[i];
         const char *name = OP_INFO[n->op].name;
         bool view = OP_INFO[n->op].op_class == VIEW;
-        if (n->dtype == BF16 && n->distribution == PARTIAL)
+        if (n->dtype == BF16 && node_is_placed(n, PARTIAL))
             return format("%s (node %d) is pending in bf16", name, i);
         if (multiplies(n)) {
             (*products)++;
@@ -539,7 +540,7 @@ static void test_distribute(int seeds)
             if (variant == 3)
                 d = distribute(simplify(distribute(with_transfers(d, 1 + seed % MOST_DEVICES))));
             for (int i = 0; i < d->node_count; i++)
-                partial += d->nodes[i]->distribution == PARTIAL && !node_sums_samples(d->nodes[i]);
+                partial += node_is_placed(d->nodes[i], PARTIAL) && !node_sums_samples(d->nodes[i]);
             share_samples(&many, 1 + seed % MOST_DEVICES, 0, 11);
             Outcome y = machine_run(&many, d, false);
             for (int k = 0; k < many.devices; k++)

@@ -10,6 +10,7 @@
 #ifndef MGPU_RANDOM_PHASE_H
 #define MGPU_RANDOM_PHASE_H
 
+#include "compiler/ir/placement.h"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/phase.h"
@@ -417,7 +418,7 @@ static inline Model *random_model(Random *r)
                                      .owner = -1,
                                      .dtype = kind == ACCUMULATOR ? F64 : m->precision,
                                      .shape = random_shape(r),
-                                     .partial = kind == ACCUMULATOR};
+                                     .placement = {{kind == ACCUMULATOR ? IS_PARTIAL : IS_REPLICATED}}};
     }
     return m;
 }

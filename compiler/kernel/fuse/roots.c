@@ -7,6 +7,7 @@
  * contractions, collectives), or if computing it wherever it is used costs more than storing it, because it is used more than
  * once, or for several elements of its users. Roots that end up in one kernel (fuse/merge.c) cost nothing: a root whose users are
  * all in its kernel is not stored. */
+#include "compiler/ir/axes.h"
 #include "compiler/ir/rebuild.h"
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
@@ -97,7 +98,7 @@ static bool never_root(const Node *n)
     return number || n->op == OP_SCAN || leaf_in_memory(n);
 }
 
-static bool copies_split(const Node *n) { return n->op == OP_OWN && n->in[0]->distribution == SPLIT; }
+static bool copies_split(const Node *n) { return n->op == OP_OWN && node_is_sharded(n->in[0], ELEMENTS_AXIS); }
 
 static bool always_root(const Node *n)
 {
@@ -280,7 +281,8 @@ static void find_gathered(Fusion *f)
         const Result *r = &g->results[i];
         const Node *n = r->value;
         const Variable *v = r->role == ROLE_UPDATE ? &g->model->variables[r->index] : NULL;
-        if (v && n->op == OP_ALL_GATHER && node_is_split(n->in[0]) && !v->split && v->dtype == n->dtype && is_in_node_order(v))
+        if (v && n->op == OP_ALL_GATHER && node_is_split(n->in[0]) && !variable_is_placed(v, OVER_ELEMENTS) &&
+            v->dtype == n->dtype && is_in_node_order(v))
             f->info[n->id].gathered = f->variables[r->index];
     }
     for (int i = 0; i < g->node_count; i++)
@@ -319,7 +321,7 @@ static bool is_uniform(const Node *n)
  * only by its position in the range. Values that are computed element by element from such values may be computed there, too. */
 static void use_in_parts(Fusion *f, const Node *n)
 {
-    if (n->distribution == SPLIT || is_uniform(n) || n->op == OP_VARIABLE)
+    if (node_is_sharded(n, ELEMENTS_AXIS) || is_uniform(n) || n->op == OP_VARIABLE)
         return;
     if (node_keeps_elements(n) || (n->op == OP_TRANSPOSE && n->in[0]->op == OP_VARIABLE))
         f->info[n->id].in_parts = true;
@@ -426,7 +428,7 @@ static void choose(Fusion *f)
     for (int i = 0; i < g->result_count; i++) {
         const Result *r = &g->results[i];
         f->info[r->value->id].uses++;
-        if ((r->role == ROLE_UPDATE || r->role == ROLE_INIT) && g->model->variables[r->index].split)
+        if ((r->role == ROLE_UPDATE || r->role == ROLE_INIT) && variable_is_placed(&g->model->variables[r->index], OVER_ELEMENTS))
             use_in_parts(f, r->value);
     }
     for (int i = g->node_count - 1; i >= 0; i--) { /* users first */
@@ -507,7 +509,7 @@ static int64_t iterations(const FusionRoot *r, bool all)
 
 static bool target_is_split(const Node *n, const Tensor *target)
 {
-    return target->kind == TENSOR_VARIABLE && n->graph->model->variables[target->index].split;
+    return target->kind == TENSOR_VARIABLE && variable_is_placed(&n->graph->model->variables[target->index], OVER_ELEMENTS);
 }
 
 FusionRoot *fuse_add_root(Fusion *f, const Node *n, Tensor *target)

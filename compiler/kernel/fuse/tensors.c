@@ -2,6 +2,7 @@
  * numbers.
  *
  * In: a Fusion. Out: tensors that live as long as the program. In a scan's body they belong to the phase around it. */
+#include "compiler/ir/placement.h"
 #include "compiler/kernel/fuse/fuse.h"
 
 #include <string.h>
@@ -62,8 +63,8 @@ void fuse_add_leaves(Fusion *f)
         Shape shape = v->shape;
         for (int k = 0; k < shape.rank; k++)
             shape.extent[k] = v->shape.extent[v->order[k]];
-        f->variables[i] =
-            fuse_add_tensor(f, TENSOR_VARIABLE, format("w.%s", v->name), i, v->dtype, &shape, v->sharded, variable[i]);
+        f->variables[i] = fuse_add_tensor(f, TENSOR_VARIABLE, format("w.%s", v->name), i, v->dtype, &shape,
+                                          variable_is_placed(v, OVER_SAMPLES), variable[i]);
         f->variables[i]->order = v->order;
     }
     Phase *phase = f->phase;
