@@ -368,7 +368,6 @@ mgpu_participants transfer_participants(const Node *); /* of a transfer; parts N
 const char *transfer_wrong_parts(const Node *);        /* NULL: given parts are valid, inputs are split alike; else the error */
 bool node_is_split(const Node *);   /* Split, and of more than one element: kernels compute a device's own part */
 bool node_sums_split(const Node *); /* sums all elements of a Split value: a device adds up its own part */
-void graph_find_split(Graph *);     /* places what is Split by transfers and variables, in a rebuilt graph */
 const int64_t *node_parts(const Node *, int *count); /* of a Split value: where its parts begin; NULL: equal parts */
 
 /* transfer_gradient.c: Returns, by node, the name of the weight whose gradient it is, before or after a transfer reduces it; NULL: none. */

@@ -186,3 +186,9 @@ void graph_place(Graph *g, int first)
     memory_use(outer);
     memory_free(own);
 }
+
+void graph_place_again(Graph *g, const Graph *before)
+{
+    if (g != before && before->node_count && !node_is_placed(before->nodes[0], UNPLACED))
+        graph_place(g, 0);
+}

@@ -52,4 +52,5 @@ AxisPlacement placement_by_rule(const Node *n, MeshAxis, Node *const *in, const 
                                 const char **wrong);
 /* Places the nodes from number `first` on, by the rule; one that has another placement is an error of the compiler. */
 void graph_place(Graph *, int first);
+void graph_place_again(Graph *, const Graph *before); /* a graph that was rebuilt from another, if that one is placed */
 #endif

@@ -206,41 +206,37 @@ static const char *kind_text(const Node *n)
     return format("%s%s%s%s", dtype_name(n->dtype), shape_text(&n->shape), n->sharded ? " sharded" : "", n->weak ? " weak" : "");
 }
 
-static bool is_split(const Model *m, int variable) { return variable_is_placed(&m->variables[variable], OVER_ELEMENTS); }
-
-static void other_placement(const mgpu_reader *start, const Node *n, AxisPlacement is)
-{
-    mgpu_wrong(start, "'%s' is %s here; write '%s' after its shape", OP_INFO[n->op].name, placement_word(is), placement_word(is));
-}
-
-/* Checks transfers, and nodes whose inputs are Split, Local or Partial. */
-static void check_transfer(const Scope *s, const Node *n, const mgpu_reader *start)
+/* Checks that the placement is the one that follows from those of the inputs. Graphs that are not distributed have none. */
+static void check_placement(const Scope *s, const Node *n, const mgpu_reader *start)
 {
     AxisPlacement *in = NEW_ARRAY(AxisPlacement, n->inputs + 1), own = n->placement.on[MESH_DATA];
-    bool *reduce = NEW_ARRAY(bool, n->inputs + 1);
-    for (int k = 0; k < n->inputs; k++)
+    bool *reduce = NEW_ARRAY(bool, n->inputs + 1), split = false, claims = own.kind == LOCAL || placement_is(own, OVER_ELEMENTS);
+    const char *why, *name = OP_INFO[n->op].name;
+    for (int k = 0; k < n->inputs; k++) {
         in[k] = n->in[k]->placement.on[MESH_DATA];
-    bool split = placement_is(own, OVER_ELEMENTS), variable = n->op == OP_VARIABLE && is_split(n->graph->model, (int)n->ints[0]);
-    if (variable && s->distributed && !split)
-        other_placement(start, n, OVER_ELEMENTS);
-    if (!placement_of_own(n, in)) {
-        if ((split || own.kind == LOCAL) && !variable)
-            mgpu_wrong(start, "'%s' makes no %s value of its inputs", OP_INFO[n->op].name, placement_word(own));
-        return;
+        split = split || placement_is(in[k], OVER_ELEMENTS);
     }
+    if (!s->distributed && placement_of_own(n, in))
+        mgpu_wrong(start, "'%s' is for graphs that are distributed: those of the stage dist and of later ones", name);
+    AxisPlacement is = s->distributed ? placement_by_rule(n, MESH_DATA, n->in, in, reduce, &why) : (AxisPlacement){UNPLACED, 0};
+    if (claims && !placement_of_own(n, in) && !placement_is(is, own))
+        mgpu_wrong(start, "'%s' makes no %s value of its inputs", name, placement_word(own));
     if (!s->distributed)
-        mgpu_wrong(start, "'%s' is for graphs that are distributed: those of the stage dist and of later ones",
-                   OP_INFO[n->op].name);
-    const char *why;
-    AxisPlacement is = placement_by_rule(n, MESH_DATA, n->in, in, reduce, &why);
+        return;
     if (why)
         mgpu_wrong(start, "%s", why);
     for (int k = 0; k < n->inputs; k++)
-        if (reduce[k])
-            mgpu_wrong(start, "'%s' of a %s value and one that is %s", OP_INFO[n->op].name, PLACEMENT_WORD[WORD_SPLIT].word,
-                       placement_word(in[k]));
+        if (reduce[k] && split)
+            mgpu_wrong(start, "'%s' of a split value and one that is partial", name);
+        else if (reduce[k])
+            mgpu_wrong(start, "'%s' of a partial value: it needs the sum, by 'reduce'", name);
     if (!placement_is(is, own))
-        other_placement(start, n, is);
+        mgpu_wrong(start, "'%s' is %s here; write '%s' after its shape", name, placement_word(is), placement_word(is));
+}
+
+static void check_transfer(const Node *n, const mgpu_reader *start)
+{
+    const char *why;
     if (n->op == OP_REDUCE_BITS && n->dtype != F32 && n->dtype != F64)
         mgpu_wrong(start, "'%s' is of f32 or f64, not %s", OP_INFO[n->op].name, dtype_name(n->dtype));
     if ((why = transfer_wrong_parts(n)))
@@ -271,7 +267,8 @@ static void check_node(const mgpu_reader *d, const Scope *s, Node *n, const mgpu
         mgpu_wrong(start, "'%s' is %s here, not %s", OP_INFO[n->op].name, kind_text(&is), kind_text(n));
     if (n->weak && n->shape.rank)
         mgpu_wrong(start, "a weak number has no axes");
-    check_transfer(s, n, start);
+    check_placement(s, n, start);
+    check_transfer(n, start);
     if (n->op == OP_CONSTANT && n->data_count != 1 && n->data_count != shape_count(&n->shape))
         mgpu_wrong(start, "a constant has one number, or one for each element: %lld, not %lld", (long long)shape_count(&n->shape),
                    (long long)n->data_count);

@@ -83,20 +83,3 @@ const int64_t *node_parts(const Node *n, int *count)
     *count = from->op == OP_REDUCE_SCATTER ? from->int_count : 0;
     return *count ? from->ints : NULL;
 }
-
-static bool splits(const Node *n)
-{
-    if (n->op == OP_VARIABLE)
-        return variable_is_placed(&n->graph->model->variables[n->ints[0]], OVER_ELEMENTS);
-    bool any = n->op == OP_REDUCE_SCATTER;
-    for (int k = 0; k < n->inputs && node_keeps_elements(n); k++)
-        any = any || node_is_sharded(n->in[k], ELEMENTS_AXIS);
-    return any;
-}
-
-void graph_find_split(Graph *g)
-{
-    for (int i = 0; i < g->node_count; i++)
-        if (splits(g->nodes[i]))
-            g->nodes[i]->placement.on[MESH_DATA] = OVER_ELEMENTS;
-}

@@ -55,7 +55,7 @@ static bool takes_partial(const Graph *g, const Result *r)
 /* accumulator + x, with x Replicated: x is divided among the devices instead of reducing the accumulator */
 static bool splits_over_devices(const NodeDistribution *v, const Node *n, Node *const *in, const AxisPlacement *type)
 {
-    return v->accumulates && n->op == OP_ADD && !n->sharded &&
+    return v->accumulates && n->op == OP_ADD &&
            ((type[0].kind == PARTIAL && type[1].kind == REPLICATED && !node_is_zero(in[1])) ||
             (type[1].kind == PARTIAL && type[0].kind == REPLICATED && !node_is_zero(in[0])));
 }

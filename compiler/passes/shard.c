@@ -97,6 +97,17 @@ static int variable_of(const Node *n) { return n->op == OP_VARIABLE ? (int)n->in
 
 static bool is_gathered(const Sharder *s, const Node *n) { return n->op == OP_VARIABLE && s->gathers[n->ints[0]]; }
 
+/* Returns the placement of n if its inputs that depend on Split gradients are Split; UNPLACED: it needs one of them whole. */
+static AxisPlacement placement_of_parts(const Sharder *s, const Node *n)
+{
+    AxisPlacement *from = NEW_ARRAY(AxisPlacement, n->inputs);
+    bool *reduce = NEW_ARRAY(bool, n->inputs);
+    const char *wrong;
+    for (int k = 0; k < n->inputs; k++)
+        from[k] = value_of(s, n->in[k])->split_computed ? OVER_ELEMENTS : n->in[k]->placement.on[MESH_DATA];
+    return placement_by_rule(n, MESH_DATA, n->in, from, reduce, &wrong);
+}
+
 /* Sets `split_computed`, from the gradients on; what cannot be split with a gradient makes its cluster whole. Returns true if a
  * cluster became whole. */
 static bool follow_gradients(const Sharder *s)
@@ -112,13 +123,14 @@ static bool follow_gradients(const Sharder *s)
         }
         for (int k = 0; k < n->inputs; k++)
             any = any || value_of(s, n->in[k])->split_computed;
-        v->split_computed = any && node_keeps_elements(n) && !n->sharded;
+        AxisPlacement is = any ? placement_of_parts(s, n) : IS_REPLICATED;
+        v->split_computed = placement_is(is, OVER_ELEMENTS);
         for (int k = 0; k < n->inputs && any; k++) {
             if (!value_of(s, n->in[k])->split_computed)
                 continue;
             if (v->split_computed) {
                 s->values[cluster_of(s, n->in[k]->id)].cluster = cluster_of(s, i);
-            } else if (!node_sums_all(n)) {
+            } else if (is.kind == UNPLACED) {
                 s->values[cluster_of(s, n->in[k]->id)].unsplittable = true;
                 changed = true;
             }

@@ -224,6 +224,7 @@ Graph *fuse_fold_channels(const Program *p, Graph *g)
     }
     if (any)
         graph_copy_results(target, g);
+    graph_place_again(target, g);
     memory_free(own);
     return target;
 }

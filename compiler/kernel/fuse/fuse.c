@@ -206,6 +206,7 @@ static Graph *scatter_into_sums(Graph *g)
     }
     if (found)
         graph_copy_results(target, g);
+    graph_place_again(target, g);
     memory_free(own);
     return target;
 }
@@ -215,7 +216,6 @@ enum { ROUNDS = 8 };
 static void fuse_stages(Fusion *f)
 {
     f->graph = fuse_copy_reordered(f);
-    graph_find_split(f->graph);
     const Fusion given = *f;
     bool *computed = NEW_ARRAY(bool, given.graph->node_count);
     Memory *own = NULL, *outer = NULL; /* of the last round; the memory of a scan's body is part of its kernel's */

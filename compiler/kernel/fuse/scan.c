@@ -158,6 +158,7 @@ Graph *fuse_copy_reordered(const Fusion *f)
         map_node(n, graph_rebuild(target, n, in));
     }
     graph_copy_results(target, g);
+    graph_place_again(target, g);
     return target;
 }
 
