@@ -20,7 +20,7 @@ typedef struct Samples Samples;   /* data.c: a reader, its columns and stages */
 
 /* ---- values */
 typedef enum ValueKind {
-    VALUE_NUMBER, /* i if `whole` is set, else d */
+    VALUE_NUMBER, /* i if `whole` is set, else d; `cast`: as a tensor it has the type `dtype`, not that of its other operand */
     VALUE_BOOL,   /* i */
     VALUE_NONE,
     VALUE_STRING,   /* text */
@@ -36,7 +36,8 @@ typedef enum ValueKind {
 } ValueKind;
 struct Value {
     ValueKind kind;
-    bool whole;
+    bool whole, cast;
+    Dtype dtype;
     int64_t i;
     double d;
     const char *text;

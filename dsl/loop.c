@@ -87,10 +87,15 @@ static bool takes_type(const ScanBody *s, const Node *initial)
 static Node *carried_arg(ScanBody *s, const char *name, const Value *v)
 {
     Graph *parent = s->inner->parent;
-    bool number = v->kind == VALUE_NUMBER || v->kind == VALUE_BOOL;
+    bool number = (v->kind == VALUE_NUMBER && !v->cast) || v->kind == VALUE_BOOL;
     int k = s->carry_count;
     Dtype dtype = k < s->guess_count ? s->guesses[k].dtype : v->kind == VALUE_BOOL ? BOOL : F32;
-    Node *initial = v->node;
+    Node *initial = v->kind == VALUE_NUMBER ? graph_number(parent, exact_number(s->at, v), v->dtype) : v->node;
+    if (number && !dtype_is_float(dtype) && cast_number(F64, dtype, exact_number(s->at, v)) != exact_number(s->at, v))
+        error_at(s->at,
+                 "'%s' is carried from step to step as %s, the type of what the first step assigns, which does not hold "
+                 "the number %s that it begins as; f32(...) of what is assigned keeps fractions",
+                 name, dtype_name(dtype), value_print(v));
     bool constant = !number && takes_type(s, initial);
     if (number)
         initial = graph_number(parent, exact_number(s->at, v), dtype);
@@ -204,7 +209,7 @@ static Value *leave_carry(ScanBody *s, Value *within, Value *now)
                  c->name, shape_text(was), shape_text(&n->shape),
                  c->number ? format("; begin with zeros(%s)", shape_text(&n->shape)) : "");
     if (n->weak)
-        n = graph_strong(graph_at(s->e, s->at), n, c->arg->dtype);
+        n = graph_strong(graph_at(s->e, s->at), n, graph_literal_type(c->arg->dtype, n));
     bool wider = c->constant && dtype_promote(c->arg->dtype, n->dtype) == n->dtype;
     if (n->dtype != c->arg->dtype && !c->number && !wider)
         error_at(s->at,

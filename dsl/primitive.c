@@ -459,7 +459,7 @@ static Value *run_scatter_add(Elaborator *e, const Place *at, Value **a)
     if (x->shape.rank == 0)
         error_at(at, "scatter_add: what is added to is a number; it needs an axis for the index");
     if (v->weak)
-        v = graph_strong(g, v, x->dtype);
+        v = graph_strong(g, v, graph_literal_type(x->dtype, v));
     Dtype dtype = dtype_summed(dtype_promote(x->dtype, v->dtype));
     if (x->shape.rank - 1 + i->shape.rank <= MAX_RANK) { /* otherwise the graph reports the rank */
         Shape rows = i->shape;

@@ -92,13 +92,32 @@ typedef struct Plan {
     int index_axis;          /* the axis of x that `index` selects from */
 } Plan;
 
+static int64_t place_of_index(const Place *at, int64_t i, int axis, int64_t n)
+{
+    if (i < -n || i >= n)
+        error_at(at, "index %" PRId64 " is outside of axis %d, which has %" PRId64 " elements: 0 is the first, -1 the last", i,
+                 axis, n);
+    return i < 0 ? i + n : i;
+}
+
+/* Returns a list of indices whose values are known, as places of the axis, which has n elements. */
+static Value *known_places(const Place *at, const Value *v, int axis, int64_t n)
+{
+    if (v->kind != VALUE_LIST)
+        return value_whole(place_of_index(at, whole_of(at, v, "an index"), axis, n));
+    Value **items = NEW_ARRAY(Value *, v->count);
+    for (int k = 0; k < v->count; k++)
+        items[k] = known_places(at, v->items[k], axis, n);
+    return value_list(items, v->count);
+}
+
 static void plan_index(Elaborator *e, const Sub *sub, Node *x, int axis, Plan *plan)
 {
     const Place *at = sub->at;
     const Value *v = sub->value;
     int64_t n = x->shape.extent[axis];
     if (v->kind == VALUE_TENSOR || v->kind == VALUE_LIST || v->kind == VALUE_WEIGHTED) {
-        Node *i = node_of(e, at, v, "an index");
+        Node *i = node_of(e, at, v->kind == VALUE_LIST && !has_tensor(v) ? known_places(at, v, axis, n) : v, "an index");
         if (i->dtype == BOOL)
             error_at(at, "an index must be whole numbers, not true and false; where(mask, x, 0) keeps the shape");
         if (dtype_is_float(i->dtype) && !i->weak)
@@ -111,11 +130,7 @@ static void plan_index(Elaborator *e, const Sub *sub, Node *x, int axis, Plan *p
         plan->index_axis = axis;
         return;
     }
-    int64_t i = whole_of(at, v, "an index");
-    if (i < -n || i >= n)
-        error_at(at, "index %" PRId64 " is outside of axis %d, which has %" PRId64 " elements: 0 is the first, -1 the last", i,
-                 axis, n);
-    plan->start[axis] = i < 0 ? i + n : i;
+    plan->start[axis] = place_of_index(at, whole_of(at, v, "an index"), axis, n);
     plan->count[axis] = 1;
     plan->drop[axis] = true;
 }

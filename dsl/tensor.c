@@ -59,7 +59,8 @@ static Node *stack_list(Elaborator *e, const Place *at, const Value *v)
     Node **parts = NEW_ARRAY(Node *, v->count);
     Shape shape = {0};
     Dtype dtype = BOOL;
-    for (int k = 0; k < v->count; k++) { /* numbers take the type and shape of the tensors in the list */
+    for (int k = 0; k < v->count;
+         k++) { /* numbers take the shape of the tensors in the list, and their type if it can hold them */
         parts[k] = node_of(e, at, v->items[k], "an element of the list");
         shape = k ? broadcast_shapes(at, &shape, &parts[k]->shape, "stack") : parts[k]->shape;
         if (!parts[k]->weak)
@@ -67,13 +68,15 @@ static Node *stack_list(Elaborator *e, const Place *at, const Value *v)
     }
     if (shape.rank == MAX_RANK)
         error_at(at, "a tensor has at most %d axes; a list of such tensors would have one more", MAX_RANK);
+    for (int k = 0; k < v->count; k++)
+        if (parts[k]->weak)
+            dtype = graph_literal_type(dtype, parts[k]);
     Shape one = {.rank = shape.rank + 1, .extent = {1}};
     for (int k = 0; k < shape.rank; k++)
         one.extent[k + 1] = shape.extent[k];
     for (int k = 0; k < v->count; k++) {
         Graph *g = graph_at(e, at);
-        Node *n = parts[k]->weak ? graph_strong(g, parts[k], dtype == BOOL ? F32 : dtype) : graph_cast(g, parts[k], dtype);
-        parts[k] = graph_reshape(g, graph_broadcast(g, n, shape), one);
+        parts[k] = graph_reshape(g, graph_broadcast(g, graph_cast(g, parts[k], dtype), shape), one);
     }
     return graph_concat(graph_at(e, at), parts, v->count, 0);
 }
@@ -105,7 +108,9 @@ static void check_graph(Elaborator *e, const Place *at, const Node *n)
 Node *node_of(Elaborator *e, const Place *at, const Value *v, const char *what)
 {
     switch (v->kind) {
-    case VALUE_NUMBER: return graph_weak(graph_at(e, at), exact_number(at, v));
+    case VALUE_NUMBER:
+        return v->cast ? graph_number(graph_at(e, at), exact_number(at, v), v->dtype)
+                       : graph_weak(graph_at(e, at), exact_number(at, v));
     case VALUE_BOOL: return graph_number(graph_at(e, at), (double)v->i, BOOL);
     case VALUE_LIST: return list_node(e, at, v);
     case VALUE_TENSOR: check_graph(e, at, v->node); return v->node;
@@ -251,9 +256,13 @@ Value *cast_value(Elaborator *e, const Place *at, Dtype dtype, Value *v)
         double d = v->kind == VALUE_BOOL ? (double)v->i : number_of(v);
         if (dtype == BOOL)
             return value_bool(d != 0);
-        if (dtype_is_float(dtype))
-            return value_double(d);
-        return v->kind == VALUE_NUMBER && v->whole ? value_whole(v->i) : value_number(trunc(d));
+        bool whole = v->kind == VALUE_BOOL || v->whole;
+        Value *r = dtype_is_float(dtype)   ? value_double(d)
+                   : whole && dtype == I64 ? value_whole(v->i)
+                                           : value_number(cast_number(whole ? I64 : F64, dtype, d));
+        r->cast = true;
+        r->dtype = dtype;
+        return r;
     }
     if (v->kind == VALUE_WEIGHTED)
         return weighted_value(e, at, graph_cast(graph_at(e, at), v->node, dtype), v->weight);

@@ -221,8 +221,6 @@ void graph_use_memory(Graph *graph)
     graph->memory = NULL;
 }
 
-static Dtype literal_type(Dtype, const Node *weak);
-
 /* Converts the inputs that are marked to one type: the promoted one; a float for convolutions; a type for sums if they are
  * added. */
 static void promote_inputs(Graph *graph, Op op, Node **in, const bool *takes_part, int inputs)
@@ -236,7 +234,7 @@ static void promote_inputs(Graph *graph, Op op, Node **in, const bool *takes_par
         }
     for (int i = 0; i < inputs; i++) { /* weak numbers: a fractional one makes integers F32 */
         if (takes_part[i] && in[i]->weak)
-            t = strong ? literal_type(t, in[i]) : F32;
+            t = strong ? graph_literal_type(t, in[i]) : F32;
     }
     if (op == OP_SCATTER_ADD)
         t = dtype_summed(t);
@@ -398,8 +396,7 @@ Node *graph_cast(Graph *graph, Node *a, Dtype t)
 
 Node *graph_strong(Graph *graph, Node *a, Dtype t) { return a->weak ? graph_cast(graph, a, t) : a; }
 
-/* Returns the type of a weak number that is combined with a tensor of type t: t, if the number is an integer or t a float. */
-static Dtype literal_type(Dtype t, const Node *weak)
+Dtype graph_literal_type(Dtype t, const Node *weak)
 {
     double v;
     if (dtype_is_float(t))
@@ -414,8 +411,8 @@ static Dtype literal_type(Dtype t, const Node *weak)
 static Dtype common_type(const Node *a, const Node *b)
 {
     return a->weak && b->weak ? F64
-           : a->weak          ? literal_type(b->dtype, a)
-           : b->weak          ? literal_type(a->dtype, b)
+           : a->weak          ? graph_literal_type(b->dtype, a)
+           : b->weak          ? graph_literal_type(a->dtype, b)
                               : dtype_promote(a->dtype, b->dtype);
 }
 

@@ -414,6 +414,8 @@ Node *graph_where(Graph *, Node *condition, Node *a, Node *b);
 Node *graph_negate(Graph *, Node *);
 Node *graph_cast(Graph *, Node *, Dtype);   /* returns the node itself if it has the dtype */
 Node *graph_strong(Graph *, Node *, Dtype); /* returns a weak node as an ordinary one of that dtype */
+/* Returns the type of a weak number that is combined with a tensor of type t: t, if that is a float or holds the number. */
+Dtype graph_literal_type(Dtype t, const Node *weak);
 /* views and reductions; axes are non-negative and in range */
 Node *graph_reshape(Graph *, Node *, Shape);
 Node *graph_broadcast(Graph *, Node *, Shape); /* axes are aligned at the right */

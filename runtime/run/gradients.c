@@ -85,7 +85,8 @@ static double difference(GradientCheck *c, int weight, double *values, int64_t e
         }
         double best = (4 * slope[1] - slope[0]) / 3, scale = fmax(fabs(gradient), fabs(best)),
                rounding = ROUNDING * fabs(loss) / h;
-        double off = fabs(gradient - best), relative = off > 0 ? off / scale : 0;
+        double off = fabs(gradient - best), relative = off == 0 ? 0 : off / scale;
+        relative = relative == relative ? relative : INFINITY; /* NaN agrees with nothing */
         least = fmin(least, off <= rounding ? fmin(relative, TOLERANCE / 100) : relative);
     }
     return least;
