@@ -24,6 +24,7 @@ typedef struct Case {
     int index;   /* bits: inputs of whole numbers, 0 and 1 */
     int sharded; /* bits: inputs with a value for each sample */
     bool over;   /* it sums over the samples */
+    int zero;    /* bits: inputs that are 0 */
 } Case;
 
 #define S(...)                                                                                                                   \
@@ -110,6 +111,7 @@ static const Case CASES[] = {
     {OP_GATHER, ".a,Nb -> Nba", 2, {S(5, 4), S(6)}, INTS(0), .index = 2, .sharded = 2},
     {OP_SCATTER_ADD, "+a.b,cd,acdb -> a.b", 3, {S(6, 5, 4), S(2, 3), S(6, 2, 3, 4)}, INTS(1), .index = 2},
     {OP_SCATTER_ADD, "+.a,Nb,Nba -> .a", 3, {S(5, 4), S(6), S(6, 4)}, INTS(0), .index = 2, .sharded = 6, .over = true},
+    {OP_SCATTER_ADD, "+.a,Nb,Nba -> .a", 3, {S(5, 4), S(6), S(6, 4)}, INTS(0), .index = 2, .sharded = 6, .over = true, .zero = 1},
     {OP_TOP_K, "a.b -> a.b", 1, {S(6, 5, 4)}, INTS(1, 2, 0)},
     {OP_GROUP_SUM, "N3ab -> N3ab", 1, {S(6, 4)}, INTS(3), .sharded = 1},
     {OP_GROUP_SUM, "N0ab -> N0ab", 1, {S(6, 4)}, INTS(0), .sharded = 1},
@@ -193,7 +195,9 @@ static Array result_of(const Case *c, const int64_t *ints, const Array *in, Node
     for (int k = 0; k < c->inputs; k++) {
         variables[k] = (Variable){.name = format("v%d", k), .dtype = type_of(c, k), .shape = in[k].shape};
         inputs[k] = (Input){.name = format("i%d", k), .dtype = type_of(c, k), .shape = in[k].shape};
-        operand[k] = in[k].sharded ? graph_input(g, k) : graph_variable(g, k);
+        operand[k] = c->zero >> k & 1 ? graph_fill(g, 0, in[k].shape, type_of(c, k))
+                     : in[k].sharded  ? graph_input(g, k)
+                                      : graph_variable(g, k);
         samples = in[k].sharded ? in[k].samples : samples;
     }
     Node like = {.op = c->op,
@@ -391,7 +395,8 @@ static bool try_ways(const Case *c, const Array *in, const Array *whole, const N
             d.is = (AxisPlacement){SHARDED, axis_with(&f->result, factor)};
         if (d.is.kind == LOCAL) /* each device's is another value */
             continue;
-        if (f->summed[factor] && f->added >= 0 && d.from[f->added].kind == REPLICATED) { /* it is added once, after the sum */
+        if (f->summed[factor] && f->added >= 0 && d.from[f->added].kind == REPLICATED &&
+            !c->zero) { /* it is added once, after the sum */
             right = right && d.is.kind == REPLICATED;
             continue;
         }
@@ -470,7 +475,7 @@ static bool run(const Case *c)
         in[k] = (Array){c->shape[k], c->sharded >> k & 1, SAMPLES, NULL};
         in[k].data = NEW_ARRAY(double, count_of(&in[k]) + 1);
         for (int64_t i = 0; i < count_of(&in[k]); i++)
-            in[k].data[i] = random_number(type_of(c, k) != F64);
+            in[k].data[i] = c->zero >> k & 1 ? 0 : random_number(type_of(c, k) != F64);
     }
     Node *n;
     Array whole = result_of(c, c->ints, in, &n);
