@@ -71,13 +71,11 @@ static int summed_factor(Factors *f, int64_t extent)
     return factor;
 }
 
-/* Adds the factor of the samples, which the result has, or which is summed. TOTAL has none; GROUP_SUM makes samples. */
+/* Adds the factor of the samples, which the result has, or which is summed. TOTAL has none; GROUP_SUM and loops may make samples. */
 static void add_samples(Factors *f, const Node *n)
 {
-    bool any = n->op == OP_GROUP_SUM, sums = node_sums_samples(n) && (OP_INFO[n->op].linear != NOT_LINEAR || n->op == OP_MOMENTS);
-    for (int k = 0; k < n->inputs; k++)
-        any = any || n->in[k]->sharded;
-    if (!any || !(n->sharded || sums || OP_INFO[n->op].op_class == REGION))
+    bool sums = node_sums_samples(n) && (OP_INFO[n->op].linear != NOT_LINEAR || n->op == OP_MOMENTS);
+    if (!n->sharded && !sums && OP_INFO[n->op].op_class != REGION)
         return;
     int factor = sums ? summed_factor(f, 0) : new_factor(f, 0);
     for (int k = 0; k <= n->inputs; k++) {

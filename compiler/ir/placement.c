@@ -100,7 +100,7 @@ static AxisPlacement of_sharded(const Node *n, Node *const *in, const AxisPlacem
     memory_use(outer);
     int factor = factor_of(n, &f, from, wrong), added;
     if (!factor && !*wrong && !(factor = f.result.factor[SAMPLES_AXIS]))
-        *wrong = format("'%s' makes samples of nothing", OP_INFO[n->op].name);
+        die("node %d makes samples of nothing", n->id);
     AxisPlacement is = {*wrong ? UNPLACED : REPLICATED, 0};
     for (int i = 0; i < VALUE_AXES && factor; i++)
         if (f.result.factor[i] == factor)
@@ -169,7 +169,7 @@ static void place_on(Node *n, MeshAxis mesh)
     AxisPlacement is = placement_by_rule(n, mesh, n->in, from, reduce, &wrong);
     for (int k = 0; k < n->inputs && !wrong; k++)
         if (reduce[k])
-            wrong = format("'%s' uses a sum that is still pending", OP_INFO[n->op].name);
+            die("node %d uses a sum that is still pending", n->id);
     if (!wrong && own->kind != UNPLACED && !placement_is(*own, is))
         wrong = format("'%s' is %s, not %s", OP_INFO[n->op].name, placement_word(is), placement_word(*own));
     if (wrong)
