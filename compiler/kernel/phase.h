@@ -83,9 +83,12 @@ typedef struct Task { /* in phase->tasks, which is a legal order of execution */
     double functions, functions_per_sample;                  /* part of the flops: exp, sin, pow and the like */
     double row_sums, row_sums_per_sample;                    /* part of the flops: additions of row sums */
     WorkKind work;                                           /* what kind of work, for the cost model */
-    bool backward, update;                                   /* made by differentiate; after the reductions */
-    bool rematerialized;                                     /* recomputes values that were dropped */
-    bool gathered_once; /* TASK_TRANSFER of a weight: its result is kept for several uses (plan/gather.c) */
+    /* The pass of a step that it belongs to; neither is set of the forward pass. backward: the first of its values in memory was
+     * made by differentiate, or is recomputed for such a value. update: it runs after the reductions. */
+    bool backward, update;
+    const struct Task *own_pass; /* the same task with the cost of its pass's members alone; NULL: it has no others */
+    bool rematerialized;         /* recomputes values that were dropped */
+    bool gathered_once;          /* TASK_TRANSFER of a weight: its result is kept for several uses (plan/gather.c) */
     const Place *at;
     const char *layer; /* the instance that most of the work belongs to: "layer1.0.conv1"; "" at the top */
     NanSource *nan_sources;

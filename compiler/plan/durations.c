@@ -128,6 +128,19 @@ Cost cost_of_call(const Program *p, const Members *members, const Order *o, int 
     return c;
 }
 
+double time_of_other_pass(const Program *p, const Members *members, int device, const Task *t, double samples)
+{
+    if (!t->own_pass)
+        return 0;
+    Device d = member_device(members, device);
+    Task own = *t->own_pass;
+    own.kernel = t->kernel;
+    double units = units_of_task(t, members->count, samples);
+    Work all = work_of(p, &d, t, units), without = work_of(p, &d, &own, units);
+    double part = 1 - cost_kernel(&d, &without).us / cost_kernel(&d, &all).us;
+    return part > 0 ? round(part * 1000) / 1000 : 0;
+}
+
 Collect collect_of(int transfer)
 {
     static const Collect COLLECT[MGPU_TRANSFERS] = {

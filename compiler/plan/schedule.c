@@ -200,6 +200,7 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
     op->line = model_line(task->at);
     op->layer = copy_of_text(b, name->layer);
     op->role = copy_of_text(b, name->role);
+    op->other_pass = time_of_other_pass(b->program, &b->members, b->class->device, task, (double)b->class->capacity);
     double units = units_of_task(task, b->members.count, (double)b->class->capacity);
     op->flops = task_flops(task, units);
     op->bytes = task_bytes(task, units);

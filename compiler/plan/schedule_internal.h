@@ -90,6 +90,8 @@ double time_of_launch(const Program *, const Device *, const Task *, double samp
 /* without a launch, which it shares with calls before it */
 double time_in_joint_launch(const Program *, const Device *, const Task *, double samples);
 Cost cost_of_call(const Program *, const Members *, const Order *, int call, int device, double samples);
+/* Returns the part of a call's predicted time that members of the other pass take, rounded to a thousandth (Task.own_pass). */
+double time_of_other_pass(const Program *, const Members *, int device, const Task *, double samples);
 Members members_of_plan(const Program *, const Plan *); /* with the methods that the plan's transfers may use */
 Cost cost_of_transfer(const Members *, const Group *, double bytes);
 bool reduces_gradients(const Group *);

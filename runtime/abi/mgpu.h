@@ -207,10 +207,13 @@ typedef struct mgpu_op {
     int ground;               /* CALL, TRANSFER: the basis of time_us (Ground, machine/cost.h); in neither text nor program */
     int line;                 /* in the model; 0: none */
     const char *layer, *role; /* "layer3.2.conv2", "backward weight" (names.c); NULL: none; "" in programs */
-    double flops;             /* CALL: operations of one call */
-    double bytes;             /* CALL: bytes that it moves by the cost model, for epilogues without the contraction's operands */
-    int region;               /* CALL: number of its barrier-free region, from 0; calls of a region are consecutive. Else -1 */
-    int64_t chunk;            /* CALL: samples that a thread takes through the region at a time; equal in the whole region */
+    /* CALL: the part of its time that members of the other pass take: of a forward call those of the backward pass, and the other
+     * way round; 0: it has none. Not in programs */
+    double other_pass;
+    double flops;  /* CALL: operations of one call */
+    double bytes;  /* CALL: bytes that it moves by the cost model, for epilogues without the contraction's operands */
+    int region;    /* CALL: number of its barrier-free region, from 0; calls of a region are consecutive. Else -1 */
+    int64_t chunk; /* CALL: samples that a thread takes through the region at a time; equal in the whole region */
     const mgpu_nan_source *nan_sources;
     int nan_source_count; /* CALL; not in the text */
     uint32_t digest;      /* CALL: of what it computes from what; equal for all numbers of devices except one */

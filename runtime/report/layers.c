@@ -128,8 +128,7 @@ static void add_sources(const Page *p, Layer *root, Sheet *s)
     const char **writer = MGPU_SHEET_NEW(s, const char *, d->buffer_count);
     for (int i = 0; i < d->op_count; i++) {
         const ScheduledOp *op = &d->ops[i];
-        bool forward =
-            op->verb == VERB_CALL && strncmp(op->role, "backward", strlen("backward")) != 0 && strcmp(op->role, "update") != 0;
+        bool forward = op->verb == VERB_CALL && mgpu_view_pass(op) != MGPU_BACKWARD && mgpu_view_pass(op) != MGPU_UPDATE;
         for (int k = 0; k < op->read_count + op->write_count; k++) {
             int number = mgpu_access_of(op, k)->buffer;
             const Buffer *b = &d->buffers[number];

@@ -102,6 +102,7 @@ static const mgpu_field OP[] = {
     {"line", MGPU_FIELD_INT, MGPU_AT(ScheduledOp, line), .what = "the line"},
     {"layer", MGPU_FIELD_NAME, MGPU_AT(ScheduledOp, layer), .optional = true, .what = "the path of a layer"},
     {"role", MGPU_FIELD_NAME, MGPU_AT(ScheduledOp, role), .optional = true, .what = "the role of an operation"},
+    {"other_pass", MGPU_FIELD_NUMBER, MGPU_AT(ScheduledOp, other_pass), .optional = true, .what = "the part of another pass"},
     {"flops", MGPU_FIELD_AMOUNT, MGPU_AT(ScheduledOp, flops), .optional = true,
      .what = "the number of floating-point operations"},
     {"bytes", MGPU_FIELD_AMOUNT, MGPU_AT(ScheduledOp, bytes), .optional = true, .what = "the bytes that the call moves"},

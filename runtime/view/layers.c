@@ -5,14 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROLES = 3, MOST = 10 };
-static const char *const ROLE[ROLES] = {"forward", "backward", "update"};
+enum { MOST = 10 };
 
 typedef struct LayerCost {
     const char *name; /* start of the name, or of the role if there is no layer */
     int length;
     bool layer;
-    double us, of[ROLES];
+    double us, of[MGPU_PASSES];
 } LayerCost;
 
 static int by_name(const void *a, const void *b)
@@ -41,8 +40,8 @@ static bool part_of(const ScheduledOp *op, const char *within, LayerCost *p)
     if (within && op->layer[length] == '.') /* an operation of "layer3" itself belongs to "layer3" */
         path += length + 1;
     *p = (LayerCost){.name = path, .length = (int)strcspn(path, "."), .layer = layer, .us = op->time_us};
-    for (int k = 0; k < ROLES; k++)
-        p->of[k] = strncmp(op->role, ROLE[k], strlen(ROLE[k])) == 0 ? op->time_us : 0;
+    for (int k = 0; k < MGPU_PASSES; k++)
+        p->of[k] = mgpu_view_pass_part(op, k) * op->time_us;
     return true;
 }
 
@@ -55,7 +54,7 @@ static int add_up(LayerCost *parts, int count)
             continue;
         }
         parts[out - 1].us += parts[i].us;
-        for (int k = 0; k < ROLES; k++)
+        for (int k = 0; k < MGPU_PASSES; k++)
             parts[out - 1].of[k] += parts[i].of[k];
     }
     return out;

@@ -103,8 +103,8 @@ static MemoryUse use_of(const ViewDevice *d, const Life *lives, const Buffer *b)
     if (mgpu_view_stays(b))
         return USE_INPUTS;
     int first = lives[b - d->buffers].first;
-    const char *role = first >= 0 ? d->ops[first].role : "";
-    return strcmp(role, "backward") == 0 ? USE_BACKWARD : strcmp(role, "update") == 0 ? USE_UPDATES : USE_ACTIVATIONS;
+    int pass = first >= 0 ? mgpu_view_pass(&d->ops[first]) : -1;
+    return pass == MGPU_BACKWARD ? USE_BACKWARD : pass == MGPU_UPDATE ? USE_UPDATES : USE_ACTIVATIONS;
 }
 
 /* Prints the uses in descending order, without those below a thousandth. */

@@ -66,8 +66,14 @@ void mgpu_view_op(const View *v, const ViewRequest *r, FILE *f)
     fprintf(f, "%s: %s%s%s of device %d, lane %s, line %d, phase %s\n", op->id, verb_word(v->phase, op),
             strcmp(op->label, "-") ? " " : "", strcmp(op->label, "-") ? op->label : "", device, LANE_NAME[op->lane], op->line,
             v->phase->name);
+    int other = mgpu_view_pass(op) == MGPU_BACKWARD ? MGPU_FORWARD : MGPU_BACKWARD;
+    double part = 100 * mgpu_view_pass_part(op, other);
     if (*op->role)
-        fprintf(f, "  %s%s%s\n", op->layer, *op->layer ? ", " : "", op->role);
+        fprintf(f, "  %s%s%s", op->layer, *op->layer ? ", " : "", op->role);
+    if (part > 0)
+        fprintf(f, "; %.1f %% of its time is of the %s pass", part, MGPU_PASS_NAME[other]);
+    if (*op->role)
+        fputc('\n', f);
     fprintf(f, "  begins at %s, takes %s (%.1f %% of one step by itself)", mgpu_view_time(op->begin_us, a),
             mgpu_view_time(op->time_us, b), v->end_us > 0 ? 100 * op->time_us / v->end_us : 0);
     if (op->bytes > 0)
@@ -144,7 +150,6 @@ static bool updates_it(const ViewDevice *d, const ScheduledOp *op, const char *l
 
 static void print_layer_ops(const View *v, const ViewDevice *d, const char *layer, FILE *f)
 {
-    static const char *const ROLES[] = {"forward", "backward", "update"};
     double all = 0, of_lane = 0;
     char a[32];
     int found = 0;
@@ -155,23 +160,25 @@ static void print_layer_ops(const View *v, const ViewDevice *d, const char *laye
     if (!found)
         no_layer(d, layer);
     fprintf(f, "%s of %s, %s\n", layer, v->schedule->model, v->phase->name);
-    for (int k = 0; k <= MGPU_COUNT(ROLES); k++) {
+    for (int k = 0; k <= MGPU_PASSES; k++) {
         double us = 0;
         int count = 0;
         for (int i = 0; i < d->op_count; i++) {
             const ScheduledOp *op = &d->ops[i];
-            int role = 0;
-            while (role < MGPU_COUNT(ROLES) && strncmp(op->role, ROLES[role], strlen(ROLES[role])) != 0)
-                role++;
-            if (op->lane != LANE_COMP || !is_of(op, layer) || role != k)
+            int pass = mgpu_view_pass(op);
+            if (op->lane != LANE_COMP || !is_of(op, layer))
                 continue;
-            us += op->time_us;
-            count++;
+            us += (k < MGPU_PASSES ? mgpu_view_pass_part(op, k) : pass < 0) * op->time_us;
+            count += k < MGPU_PASSES ? pass == k : pass < 0;
         }
         all += us;
+        if (count || us > 0)
+            fprintf(f, "  %-9s %10s  %5.1f %%  ", k < MGPU_PASSES ? MGPU_PASS_NAME[k] : "other", mgpu_view_time(us, a),
+                    of_lane > 0 ? 100 * us / of_lane : 0);
         if (count)
-            fprintf(f, "  %-9s %10s  %5.1f %%  %d operation%s\n", k < MGPU_COUNT(ROLES) ? ROLES[k] : "other",
-                    mgpu_view_time(us, a), of_lane > 0 ? 100 * us / of_lane : 0, count, count == 1 ? "" : "s");
+            fprintf(f, "%d operation%s\n", count, count == 1 ? "" : "s");
+        else if (us > 0)
+            fprintf(f, "in operations of another pass\n");
     }
     fprintf(f, "  %-9s %10s  %5.1f %% of all that is computed\n", "all", mgpu_view_time(all, a),
             of_lane > 0 ? 100 * all / of_lane : 0);

@@ -127,6 +127,22 @@ int64_t mgpu_view_collective_bytes(const CollectiveRecord *c) { return c->count 
 
 int64_t mgpu_view_buffer_bytes(const Buffer *b) { return b->bytes * b->slots; }
 
+const char *const MGPU_PASS_NAME[MGPU_PASSES] = {"forward", "backward", "update"};
+int mgpu_view_pass(const ScheduledOp *op)
+{
+    for (int k = 0; k < MGPU_PASSES; k++)
+        if (strncmp(op->role, MGPU_PASS_NAME[k], strlen(MGPU_PASS_NAME[k])) == 0)
+            return k;
+    return -1;
+}
+
+double mgpu_view_pass_part(const ScheduledOp *op, int pass)
+{
+    double other = op->other_pass > 0 && op->other_pass < 1 ? op->other_pass : 0;
+    int own = mgpu_view_pass(op);
+    return own == pass ? 1 - other : pass + own == MGPU_FORWARD + MGPU_BACKWARD && pass >= 0 && own >= 0 ? other : 0;
+}
+
 double mgpu_view_op_bytes(const ScheduledOp *op)
 {
     double bytes = op->bytes;

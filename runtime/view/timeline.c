@@ -18,10 +18,8 @@ static const struct Kind {
 
 static int kind_of(const ScheduledOp *op)
 {
-    for (int k = 0; k < 3; k++)
-        if (strncmp(op->role, KINDS[k].word, strlen(KINDS[k].word)) == 0)
-            return k;
-    return mgpu_lane_transfers((int)op->lane)                 ? 3
+    return mgpu_view_pass(op) >= 0                            ? mgpu_view_pass(op)
+           : mgpu_lane_transfers((int)op->lane)               ? 3
            : op->verb == VERB_READ || op->verb == VERB_UPLOAD ? 4
            : op->lane == LANE_HOST                            ? 5
                                                               : 6;
@@ -38,7 +36,9 @@ static void add(TimelineRow *row, const ScheduledOp *op, double column_us, int c
     row->used = true;
     for (int c = (int)(op->begin_us / column_us); c < columns && c * column_us < end; c++) {
         double from = fmax(op->begin_us, c * column_us), to = fmin(end, (c + 1) * column_us);
-        row->share[c][kind_of(op)] += to > from ? (to - from) / column_us : 0;
+        double share = to > from ? (to - from) / column_us : 0;
+        for (int k = 0; k < MGPU_COUNT(KINDS); k++)
+            row->share[c][k] += share * (k < MGPU_PASSES ? mgpu_view_pass_part(op, k) : kind_of(op) == k);
     }
 }
 

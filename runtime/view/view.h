@@ -51,9 +51,15 @@ int64_t mgpu_view_buffer_bytes(const Buffer *); /* bytes of all slots */
 /* for qsort: pointers to Buffer by bytes, to ScheduledOp by time; the largest first */
 int mgpu_view_by_bytes(const void *, const void *);
 int mgpu_view_by_time(const void *, const void *);
-double mgpu_view_op_bytes(const ScheduledOp *);    /* bytes that a call moves or a copy copies */
-double mgpu_view_memory(const View *, int device); /* bytes that the phase needs on it */
-bool mgpu_view_stays(const Buffer *);              /* persists between steps */
+/* The passes of a step. An operation is of the one that its role begins with; -1: of none. Members of a call may be of another one,
+ * so its time is divided (ScheduledOp.other_pass). */
+enum { MGPU_FORWARD, MGPU_BACKWARD, MGPU_UPDATE, MGPU_PASSES };
+extern const char *const MGPU_PASS_NAME[MGPU_PASSES];
+int mgpu_view_pass(const ScheduledOp *);
+double mgpu_view_pass_part(const ScheduledOp *, int pass); /* the part of its time that it spends for this pass, from 0 to 1 */
+double mgpu_view_op_bytes(const ScheduledOp *);            /* bytes that a call moves or a copy copies */
+double mgpu_view_memory(const View *, int device);         /* bytes that the phase needs on it */
+bool mgpu_view_stays(const Buffer *);                      /* persists between steps */
 enum { MGPU_VIEW_REASON = 1024 };
 /* Describes what is waited for, such as "makes in.image"; "" if unknown. */
 const char *mgpu_view_reason(const ViewDevice *, const ScheduledOp *, const Wait *, char text[MGPU_VIEW_REASON]);

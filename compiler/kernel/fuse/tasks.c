@@ -113,6 +113,111 @@ static const char *layer_of(const FusionGroup *g)
     return layer;
 }
 
+/* ---- the pass of a step that a task belongs to */
+
+/* Returns whether the group is of the backward pass, which its first value in memory decides: members are in the graph's order, so
+ * a kernel of the forward pass that also stores what the backward pass will read (the place of a maximum) is of the forward pass. */
+static bool is_backward(const FusionGroup *g)
+{
+    const Kernel *k = g->kernel;
+    for (int m = 0; m < g->count; m++)
+        for (int i = 0; k && i < k->nest_count; i++)
+            for (int s = 0; s < k->nests[i].store_count; s++)
+                if (k->nests[i].stores[s].node == g->members[m]->node)
+                    return g->members[m]->node->backward;
+    return g->members[0]->node->backward;
+}
+
+static void want(bool *wanted, const Expr *e)
+{
+    if (e)
+        wanted[e->id] = true;
+}
+
+/* Marks the expressions and the reductions that the nest's stores need. */
+static void find_wanted(const Nest *n, bool *wanted, bool *reductions)
+{
+    for (int s = 0; s < n->store_count; s++) {
+        want(wanted, n->stores[s].offset);
+        want(wanted, n->stores[s].value);
+        want(wanted, n->stores[s].guard);
+    }
+    for (int i = n->exprs->count - 1; i >= 0; i--) {
+        const Expr *e = n->exprs->all[i];
+        if (!wanted[i])
+            continue;
+        for (int k = 0; k < e->count; k++)
+            want(wanted, e->in[k]);
+        if (e->kind == X_RESULT) {
+            reductions[e->constant] = true;
+            want(wanted, n->reductions[e->constant].value);
+            want(wanted, n->reductions[e->constant].place);
+        }
+    }
+}
+
+static void add_tensor(const Tensor ***list, int *count, const Tensor *x)
+{
+    if (tensor_place(*list, *count, x) < 0)
+        APPEND(*list, *count, x);
+}
+
+/* Adds to the kernel `to` what the nest computes for one pass of the step: its cost is that of these members. */
+static void add_nest_of_pass(Kernel *to, const Nest *nest, bool backward)
+{
+    Nest own = *nest;
+    Exprs *x = NEW(Exprs);
+    *x = *nest->exprs;
+    own.exprs = x;
+    own.stores = NULL;
+    own.reductions = NULL;
+    x->all = NULL;
+    own.store_count = own.reduction_count = x->count = 0;
+    for (int s = 0; s < nest->store_count; s++)
+        if (nest->stores[s].node->backward == backward) {
+            APPEND(own.stores, own.store_count, nest->stores[s]);
+            add_tensor(&to->writes, &to->write_count, nest->stores[s].tensor);
+        }
+    bool *wanted = NEW_ARRAY(bool, nest->exprs->count), *reductions = NEW_ARRAY(bool, nest->reduction_count + 1);
+    Nest all = own;
+    all.exprs = nest->exprs;
+    all.reductions = nest->reductions;
+    find_wanted(&all, wanted, reductions);
+    for (int i = 0; i < nest->reduction_count; i++)
+        if (reductions[i])
+            APPEND(own.reductions, own.reduction_count, nest->reductions[i]);
+    for (int i = 0; i < nest->exprs->count; i++)
+        if (wanted[i]) {
+            Expr *e = nest->exprs->all[i];
+            APPEND(x->all, x->count, e);
+            if (e->kind == X_LOAD)
+                add_tensor(&to->reads, &to->read_count, e->tensor);
+        }
+    if (own.store_count)
+        APPEND(to->nests, to->nest_count, own);
+}
+
+static const Task *task_of_pass(const Task *t, const Kernel *k)
+{
+    bool mixed = false;
+    for (int i = 0; i < k->nest_count; i++)
+        for (int s = 0; s < k->nests[i].store_count; s++)
+            mixed = mixed || k->nests[i].stores[s].node->backward != t->backward;
+    if (!mixed)
+        return NULL;
+    Kernel *own = NEW(Kernel);
+    Task *task = NEW(Task);
+    *own = *k;
+    *task = (Task){.kind = t->kind, .elements = t->elements};
+    own->nests = NULL;
+    own->reads = own->writes = NULL;
+    own->nest_count = own->read_count = own->write_count = 0;
+    for (int i = 0; i < k->nest_count; i++)
+        add_nest_of_pass(own, &k->nests[i], t->backward);
+    KERNEL_KIND[k->kind].cost(task, own);
+    return task;
+}
+
 Task *fuse_task(const Fusion *f, const FusionGroup *g)
 {
     Task *t = NEW(Task);
@@ -121,9 +226,7 @@ Task *fuse_task(const Fusion *f, const FusionGroup *g)
     t->layer = layer_of(g);
     t->update = g->update;
     t->elements = g->members[0]->elements;
-    for (int i = 0; i < g->count; i++)
-        t->backward = t->backward || g->members[i]->backward;
-    t->backward = t->backward && !t->update;
+    t->backward = !t->update && is_backward(g);
     for (int i = 0; k && i < k->read_count; i++)
         APPEND(t->reads, t->read_count, (Tensor *)(uintptr_t)k->reads[i]);
     for (int i = 0; k && i < k->write_count; i++)
@@ -131,6 +234,7 @@ Task *fuse_task(const Fusion *f, const FusionGroup *g)
     if (k) {
         kernel_cost(f, t, g->kernel);
         task_nan_sources(t, k);
+        t->own_pass = k->kind == KERNEL_NESTS && !t->update ? task_of_pass(t, k) : NULL;
     }
     const Node *first = g->members[0]->node;
     /* for results that may only overflow */

@@ -62,6 +62,7 @@ static Task *copy_recomputed(Inserting *s, const Task *given, int at, int number
     const Recomputing *r = s->r;
     Task *task = copy_task(given);
     task->backward = task->rematerialized = true;
+    task->own_pass = NULL;
     for (int k = 0; k < task->read_count; k++) {
         const Tensor *x = task->reads[k];
         int original = r->original[x->id];
