@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-enum { LONGEST_NAME = 32 };
-
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
 /* Returns true for characters without a visible shape, or that change the direction of their surroundings. */
@@ -109,7 +107,19 @@ const char *c_letters(const char *text, size_t length)
 
 const char *c_name(const char *text)
 {
-    size_t length = strnlen(text, LONGEST_NAME);
+    size_t length = strnlen(text, C_NAME_LENGTH);
     const char *letters = c_letters(text, length);
     return strspn(letters, "_") < length ? format("%s%s", C_OWN, letters) : NULL;
+}
+
+const char *c_row(const CMember *members, int count)
+{
+    Text t = {0};
+    for (int i = 0; i < count; i++)
+        if (members[i].text)
+            text_add(&t, "%s.%s = %s", t.length ? ", " : "{", members[i].name, members[i].text);
+        else if (members[i].number)
+            text_add(&t, "%s.%s = %lld", t.length ? ", " : "{", members[i].name, (long long)members[i].number);
+    text_add(&t, t.length ? "}" : "{0}");
+    return text_take(&t);
 }

@@ -2,6 +2,7 @@
 #include "compiler/driver/command.h"
 #include "dsl/document.h"
 #include "dsl/foreign_names.h"
+#include "runtime/base/terminal.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -18,30 +19,6 @@ static const char HELP[] = "mgpuc doc: what a layer, primitive, reader, setting 
 
 enum { WIDTH = 110, LONG_TEXT = 60, EQUATION = 6 };
 
-/* Prints words in lines of at most WIDTH; continuation lines of later paragraphs are indented further. */
-static void print_wrapped(const char *text, const char *margin)
-{
-    size_t column = 0;
-    bool first = true;
-    for (const char *at = text + strspn(text, " "); *at;) {
-        size_t n = strcspn(at, " \n");
-        bool broken = column && column + 1 + n > WIDTH;
-        if (broken) {
-            putchar('\n');
-            column = 0;
-        }
-        column += (size_t)printf("%s%s%.*s", column ? " " : margin, broken && !first ? "    " : "", (int)n, at);
-        at += n + strspn(at + n, " ");
-        if (*at == '\n') {
-            putchar('\n');
-            column = 0;
-            first = false;
-            at++;
-        }
-    }
-    putchar('\n');
-}
-
 static void print_list(const Entries *e)
 {
     Map groups = {0};
@@ -53,7 +30,7 @@ static void print_list(const Entries *e)
     }
     for (int g = 0; g < groups.count; g++) {
         printf("%s%s\n", g ? "\n" : "", groups.keys[g]);
-        print_wrapped(text_of(groups.values[g]), "    ");
+        mgpu_print_wrapped(stdout, text_of(groups.values[g]), "    ", WIDTH);
     }
 }
 
@@ -61,7 +38,7 @@ static void print_entry(const Entry *e)
 {
     printf("%s\n", e->signature);
     if (e->about[0])
-        print_wrapped(e->about, "    ");
+        mgpu_print_wrapped(stdout, e->about, "    ", WIDTH);
     if (!e->file) {
         printf("    (%s)\n", e->group);
         return;

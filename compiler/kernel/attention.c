@@ -212,11 +212,11 @@ void attention_cost(const Attention *plan, double *flops, double *bytes, bool *s
 
 static void print_operand(const char *field, const mgpu_attention_operand *o, Text *text)
 {
-    if (o->argument < 0)
-        text_add(text, "    .%s = {-1, 0, 0, 0, 0, false},\n", field);
-    else
-        text_add(text, "    .%s = {%d, %lld, %lld, %lld, %lld, %s},\n", field, o->argument, (long long)o->first,
-                 (long long)o->sample, (long long)o->row, (long long)o->head, half_text(o->half));
+    text_add(text, "    .%s = %s,\n", field,
+             o->argument < 0 ? "{.argument = -1}"
+                             : C_ROW({"argument", o->argument, o->argument ? NULL : "0"}, C_NUMBER("first", o->first),
+                                     C_NUMBER("sample", o->sample), C_NUMBER("row", o->row), C_NUMBER("head", o->head),
+                                     C_TEXT("half", o->half != MGPU_HALF_NOT ? half_text(o->half) : NULL)));
 }
 
 static void print_body(const Attention *plan, const char *name, Text *text)
@@ -227,9 +227,7 @@ static void print_body(const Attention *plan, const char *name, Text *text)
     text_add(text, "    .queries = %lld, .keys = %lld, .heads = %lld, .groups = %lld, .d = %lld, .e = %lld, .window = %lld,\n",
              (long long)t->queries, (long long)t->keys, (long long)t->heads, (long long)t->groups, (long long)t->d,
              (long long)t->e, (long long)t->window);
-    text_add(text,
-             "    .scale = %.17g, .rows = %lld,\n    /* argument, first element, strides of samples, rows and heads, half */\n",
-             t->scale, (long long)t->rows);
+    text_add(text, "    .scale = %.17g, .rows = %lld,\n    /* sample, row, head: strides */\n", t->scale, (long long)t->rows);
     const char *const field[] = {"q", "k", "v", "y", "sums", "g", "dq", "dk", "dv"};
     const mgpu_attention_operand *const operand[] = {&t->q, &t->k, &t->v, &t->y, &t->sums, &t->g, &t->dq, &t->dk, &t->dv};
     for (int i = 0; i < (t->backward ? COUNT(operand) : 5); i++)

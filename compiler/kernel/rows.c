@@ -143,9 +143,9 @@ void rows_cost(const Rows *plan, double *flops, double *bytes, bool *samples)
 
 /* ---- printing */
 
-void rows_print_axis(const mgpu_row_axis *a, Text *text)
+static void print_axis(const mgpu_row_axis *a, Text *text)
 {
-    text_add(text, "{%lld, %lld, %lld}", (long long)a->extent, (long long)a->operand, (long long)a->result);
+    text_add(text, "%s", C_ROW(C_NUMBER("extent", a->extent), C_NUMBER("operand", a->operand), C_NUMBER("result", a->result)));
 }
 
 static void print_body(const Rows *plan, const char *name, Text *text)
@@ -158,12 +158,12 @@ static void print_body(const Rows *plan, const char *name, Text *text)
         text_add(text, ".backwards = %s,\n", t->backwards ? "true" : "false");
     else
         text_add(text, ".k = %lld,\n", (long long)t->k);
-    text_add(text, "    /* extent, strides of the operand and of the results */\n    .along = ");
-    rows_print_axis(&t->along, text);
+    text_add(text, "    /* operand, result: strides */\n    .along = ");
+    print_axis(&t->along, text);
     text_add(text, ", .axes = %d", t->axes);
     for (int i = 0; i < t->axes; i++) {
         text_add(text, "%s", i ? ", " : ", .axis = {");
-        rows_print_axis(&t->axis[i], text);
+        print_axis(&t->axis[i], text);
     }
     text_add(text, "%s,\n    .rows = %lld, .operand_sample = %lld, .result_sample = %lld, .by_row = %s,\n", t->axes ? "}" : "",
              (long long)t->rows, (long long)t->operand_sample, (long long)t->result_sample, t->by_row ? "true" : "false");

@@ -25,7 +25,6 @@ int64_t rows_samples(const Rows *);
 /* Prints a head comment, the table kernel_name_rows, and static void kernel_name(argument, step, part). */
 void rows_print(const Rows *, const char *kernel_name, Text *);
 void rows_print_comment(const Rows *, Text *);
-void rows_print_axis(const struct mgpu_row_axis *, Text *);
 
 /* Returns how the workers of a thread pool divide it: by samples; else by rows, if there are many. */
 uint8_t rows_split(const Rows *, int64_t *extent, int64_t *grain);

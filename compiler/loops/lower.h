@@ -41,6 +41,7 @@ typedef struct Lowering {
     Map keys;            /* terms of the keys of random numbers, by the hash of their path */
     const Term **argument;
     int argument_count;
+    const char **argument_name; /* per argument: what it is called after (argument_name, below); NULL: not known yet */
     const Tensor **tensor;
     const Node **table;
     const Term **table_name;
@@ -75,6 +76,7 @@ const char *type_of(const Lowering *, const Expr *); /* C type of a variable for
  * in the model. */
 const Term *fresh_name(Lowering *, const char *word);
 const Term *name_like(Lowering *, const char *wish);
+const char *argument_name(Lowering *, const Tensor *); /* "weight"; in a kernel of several layers "conv_1.weight" */
 const Term *expression_name(Lowering *, const Expr *); /* a new name that describes the expression */
 const char *shape_remark(const Tensor *);              /* "[n, 28, 28]", as a comment */
 const Term *count_term(int64_t);                       /* numbers that may become kernel parameters: */

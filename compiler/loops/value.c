@@ -39,6 +39,112 @@ const Term *name_like(Lowering *p, const char *wish)
     return fresh_name(p, name ? name : "value");
 }
 
+static const Tensor *argument_at(const Kernel *k, int i)
+{
+    return i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
+}
+
+/* Returns true if the kernel has variables of several layers: two of them whose names end in the same word. */
+static bool has_several_layers(const Kernel *k)
+{
+    Map words = {0};
+    for (int i = 0; i < k->read_count + k->write_count; i++) {
+        const Tensor *t = argument_at(k, i),
+                     *other = t->kind == TENSOR_VARIABLE ? map_get(&words, kernel_argument_name(t)) : NULL;
+        if (other && other->id != t->id)
+            return true;
+        if (t->kind == TENSOR_VARIABLE)
+            map_set(&words, kernel_argument_name(t), (void *)(uintptr_t)t);
+    }
+    return false;
+}
+
+/* Returns "conv_1.weight.m" of a variable, "conv_1.weight.gradient", or the layer and the word of another value: "conv_1.relu". */
+static const char *path_of(const Tensor *t, const Graph *g, const char *const *gradient)
+{
+    const Node *n = t->node;
+    if (t->kind == TENSOR_VARIABLE)
+        return t->name + strlen("w.");
+    if (n && n->graph == g && gradient[n->id])
+        return format("%s.gradient", gradient[n->id]);
+    return n && n->path && *n->path ? format("%s.%s", n->path, kernel_argument_name(t)) : kernel_argument_name(t);
+}
+
+/* Returns the bytes of the leading words, with their dots, that both have in common; the last word is never part of it. */
+static size_t common_words(const char *a, const char *b, size_t length)
+{
+    size_t words = 0;
+    for (size_t i = 0; i < length && a[i] && a[i] == b[i]; i++)
+        words = a[i] == '.' ? i + 1 : words;
+    return words;
+}
+
+/* Leaves out words before the last one until the path has at most so many bytes: "conv_1.he_1.normal_1.u" -> "conv_1.he_1.u". */
+static const char *shortened(const char *path, size_t most)
+{
+    for (const char *last = strrchr(path, '.'); last && strlen(path) > most; last = strrchr(path, '.')) {
+        const char *before = last;
+        while (before > path && before[-1] != '.')
+            before--;
+        if (before == path)
+            break;
+        path = format("%.*s%s", (int)(before - 1 - path), path, last);
+    }
+    return path;
+}
+
+/* Returns true if the argument is no variable and no other one has the same last word. */
+static bool is_known_by_word(const Kernel *k, int argument)
+{
+    const Tensor *t = argument_at(k, argument);
+    for (int i = 0; i < k->read_count + k->write_count; i++)
+        if (argument_at(k, i)->id != t->id && strcmp(kernel_argument_name(argument_at(k, i)), kernel_argument_name(t)) == 0)
+            return false;
+    return t->kind != TENSOR_VARIABLE;
+}
+
+enum { VALUE_LENGTH = 24 }; /* the most bytes of the path of a value that is no variable */
+
+/* Sets the names that arguments get: the last word of the tensor's name or, in a kernel of several layers, its path without the
+ * words that all have in common. */
+static void name_arguments(Lowering *p)
+{
+    const Kernel *k = p->kernel;
+    int count = k->read_count + k->write_count;
+    const Graph *g = NULL;
+    p->argument_name = NEW_ARRAY(const char *, count + 1);
+    bool several = has_several_layers(k);
+    for (int i = 0; i < count; i++) {
+        const Tensor *t = argument_at(k, i);
+        g = g || t->kind == TENSOR_VARIABLE || !t->node ? g : t->node->graph;
+        p->argument_name[i] = kernel_argument_name(t);
+    }
+    const char **gradient = several && g ? graph_summed_weights(g) : NULL;
+    size_t common = SIZE_MAX;
+    for (int i = 0; i < count && several; i++) {
+        p->argument_name[i] = path_of(argument_at(k, i), g, gradient);
+        common = common_words(p->argument_name[i], p->argument_name[0], common);
+    }
+    for (int i = 0; i < count && several; i++) {
+        const Tensor *t = argument_at(k, i);
+        const char *path = p->argument_name[i] + common;
+        bool weight = t->kind == TENSOR_VARIABLE || (t->node && t->node->graph == g && gradient && gradient[t->node->id]);
+        p->argument_name[i] = weight                   ? shortened(path, C_NAME_LENGTH)
+                              : is_known_by_word(k, i) ? kernel_argument_name(t)
+                                                       : shortened(path, VALUE_LENGTH);
+    }
+}
+
+const char *argument_name(Lowering *p, const Tensor *t)
+{
+    if (!p->argument_name)
+        name_arguments(p);
+    for (int i = 0; i < p->kernel->read_count + p->kernel->write_count; i++)
+        if (argument_at(p->kernel, i)->id == t->id)
+            return p->argument_name[i];
+    return kernel_argument_name(t);
+}
+
 static const char *const RESERVED[] = {
     "argument", "step",      "part",      "n",        "begin",    "end",     "first",   "path",     "auto",     "bool",
     "break",    "case",      "char",      "const",    "continue", "default", "do",      "double",   "else",     "enum",
@@ -116,7 +222,7 @@ void reserve_names(Lowering *p)
 const Term *expression_name(Lowering *p, const Expr *e)
 {
     if (e->kind == X_LOAD)
-        return name_like(p, format("%s_at", kernel_argument_name(e->tensor)));
+        return name_like(p, format("%s_at", argument_name(p, e->tensor)));
     if (e->kind == X_RANGE || e->kind == X_AND)
         return fresh_name(p, "inside");
     if (e->kind == X_DIV || e->kind == X_MOD || e->kind == X_INDEX_OF || e->kind == X_SAFE || e->kind == X_SUM)

@@ -91,3 +91,26 @@ void mgpu_print_message(FILE *to, const char *pattern, va_list arguments)
     free(plain);
     free(text);
 }
+
+void mgpu_print_wrapped(FILE *f, const char *text, const char *margin, int width)
+{
+    int column = 0;
+    bool first = true;
+    for (const char *at = text + strspn(text, " "); *at;) {
+        int n = (int)strcspn(at, " \n");
+        bool broken = column && column + 1 + n > width;
+        if (broken) {
+            fputc('\n', f);
+            column = 0;
+        }
+        column += fprintf(f, "%s%s%.*s", column ? " " : margin, broken && !first ? "    " : "", n, at);
+        at += n + (int)strspn(at + n, " ");
+        if (*at == '\n') {
+            fputc('\n', f);
+            column = 0;
+            first = false;
+            at++;
+        }
+    }
+    fputc('\n', f);
+}

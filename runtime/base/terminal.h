@@ -27,4 +27,8 @@ char *mgpu_plain_text(const char *text, bool lines);
 /* Prints it as plain text, since parts of a message come from files and folders. Line ends are kept only if the pattern has some,
  * or is "%s". */
 void mgpu_print_message(FILE *to, const char *pattern, va_list arguments) __attribute__((format(printf, 2, 0)));
+
+/* Prints words in lines of at most `width` columns, each after the margin; lines that continue a later paragraph are indented
+ * further. */
+void mgpu_print_wrapped(FILE *, const char *text, const char *margin, int width);
 #endif

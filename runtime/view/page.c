@@ -1,5 +1,6 @@
 /* page.c: the overview: time of a step, use of each lane and why it is idle, links, memory, the longest operations, buckets,
  * input. */
+#include "runtime/base/terminal.h"
 #include "runtime/view/view.h"
 
 #include <stdlib.h>
@@ -191,7 +192,7 @@ static void print_bucket(const Page *p, const CollectiveRecord *c)
             fprintf(p->f, "              after %s\n",
                     mgpu_view_cut(p->device->ops[op->waits[i].op].id, p->width - 20, name, sizeof name));
     if (c->why && *c->why)
-        fprintf(p->f, "              %s\n", mgpu_view_cut(c->why, p->width - 14, name, sizeof name));
+        mgpu_print_wrapped(p->f, c->why, "              ", p->width);
 }
 
 static void print_buckets(const Page *p)

@@ -10,8 +10,8 @@ static MGPU_SMALL void k0(void *const *argument, const mgpu_step *step, const mg
     float *restrict v_u = argument[0]; /* [2, 3, 16] */
     float *restrict v_weight = argument[1]; /* [3, 16] */
     float *restrict v_bias = argument[2]; /* [3] */
-    float *restrict v_velocity = argument[3]; /* [3, 16] */
-    float *restrict v_velocity_2 = argument[4]; /* [3] */
+    float *restrict v_weight_velocity = argument[3]; /* [3, 16] */
+    float *restrict v_bias_velocity = argument[4]; /* [3] */
     (void)part;
     const uint64_t key = mgpu_random_key(step->seed, 0xa3365c4e941f2064u);
     float rand[96];
@@ -29,10 +29,10 @@ static MGPU_SMALL void k0(void *const *argument, const mgpu_step *step, const mg
         v_bias[i_3] = 0.0f;
     }
     for (int64_t i_4 = 0; i_4 < 48; i_4++) {
-        v_velocity[i_4] = 0.0f;
+        v_weight_velocity[i_4] = 0.0f;
     }
     for (int64_t i_5 = 0; i_5 < 3; i_5++) {
-        v_velocity_2[i_5] = 0.0f;
+        v_bias_velocity[i_5] = 0.0f;
     }
 }
 
@@ -60,13 +60,13 @@ static void k1(void *const *argument, const mgpu_step *step, const mgpu_part *pa
  * t8_div f32 n x [16], w.dense_1.weight f32 [3, 16] -> t11_y f32 n x [3]
  * M x N x K = n x 3 x 16; A is t8_div */
 static const mgpu_axis k2_axis[] = {
-    /* extent, strides in A, B, C, window, step */
-    {MGPU_SAMPLES, 16, 0, 3, 0, 0}, /* M: sample */
-    {3, 0, 16, 1, 0, 0}, /* N: b */
-    {16, 1, 1, 0, 0, 0}, /* K: a */
+    /* a, b, c: strides in A, B, C */
+    {.extent = MGPU_SAMPLES, .a = 16, .c = 3}, /* M: sample */
+    {.extent = 3, .b = 16, .c = 1}, /* N: b */
+    {.extent = 16, .a = 1, .b = 1}, /* K: a */
 };
 static const mgpu_contraction k2_contraction = {
-    .type = MGPU_F32, .swapped = false, .batch = 0, .m = 1, .n = 1, .k = 1, .axis = k2_axis, 
+    .type = MGPU_F32, .swapped = false, .batch = 0, .m = 1, .n = 1, .k = 1, .axis = k2_axis,
     .copy = 0, .sums = 0, .packed = 1024, .keep = true};
 static void k2(void *const *argument, const mgpu_step *step, const mgpu_part *part)
 {
@@ -114,13 +114,13 @@ static void k3(void *const *argument, const mgpu_step *step, const mgpu_part *pa
  * t8_div f32 n x [16], t56_d_log_softmax f32 n x [3] -> t59_d_dense f32 [3, 16] (a part of the sum)
  * M x N x K = 3 x 16 x n; A is t56_d_log_softmax */
 static const mgpu_axis k4_axis[] = {
-    /* extent, strides in A, B, C, window, step */
-    {3, 1, 0, 16, 0, 0}, /* M: b */
-    {16, 0, 1, 1, 0, 0}, /* N: a */
-    {MGPU_SAMPLES, 3, 16, 0, 0, 0}, /* K: sample */
+    /* a, b, c: strides in A, B, C */
+    {.extent = 3, .a = 1, .c = 16}, /* M: b */
+    {.extent = 16, .b = 1, .c = 1}, /* N: a */
+    {.extent = MGPU_SAMPLES, .a = 3, .b = 16}, /* K: sample */
 };
 static const mgpu_contraction k4_contraction = {
-    .type = MGPU_F32, .swapped = true, .batch = 0, .m = 1, .n = 1, .k = 1, .axis = k4_axis, 
+    .type = MGPU_F32, .swapped = true, .batch = 0, .m = 1, .n = 1, .k = 1, .axis = k4_axis,
     .copy = 0, .sums = 0, .packed = 65536, .keep = false};
 static void k4(void *const *argument, const mgpu_step *step, const mgpu_part *part)
 {
@@ -201,27 +201,27 @@ static MGPU_SMALL void k7(void *const *argument, const mgpu_step *step, const mg
 /* k8: dense_1.weight: v, w.dense_1.weight.velocity, w.dense_1.weight, v, w.dense_1.bias.velocity, w.dense_1.bias  [3, 16] f32  small.net:9 */
 static MGPU_SMALL void k8(void *const *argument, const mgpu_step *step, const mgpu_part *part)
 {
-    const float *restrict v_d_dense = argument[1]; /* [3, 16] */
-    const float *restrict v_d_dense_2 = argument[4]; /* [3] */
-    float *restrict v_velocity = argument[6]; /* [3, 16] */
+    const float *restrict v_weight_gradient = argument[1]; /* [3, 16] */
+    const float *restrict v_bias_gradient = argument[4]; /* [3] */
+    float *restrict v_weight_velocity = argument[6]; /* [3, 16] */
     float *restrict v_weight = argument[7]; /* [3, 16] */
-    float *restrict v_velocity_2 = argument[8]; /* [3] */
+    float *restrict v_bias_velocity = argument[8]; /* [3] */
     float *restrict v_bias = argument[9]; /* [3] */
     (void)part;
     const float value = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
     for (int64_t i = 0; i < 48; i++) {
-        const float v_velocity_at = v_velocity[i];
+        const float v_weight_velocity_at = v_weight_velocity[i];
         const float v_weight_at = v_weight[i];
-        const float v_v = mgpu_fmaf(v_velocity_at, 0.9f, mgpu_fmaf(v_weight_at, 0.0f, v_d_dense[i]));
-        v_velocity[i] = v_v;
+        const float v_v = mgpu_fmaf(v_weight_velocity_at, 0.9f, mgpu_fmaf(v_weight_at, 0.0f, v_weight_gradient[i]));
+        v_weight_velocity[i] = v_v;
         v_weight[i] = mgpu_fmaf(-value, v_v, v_weight_at);
     }
     const float value_2 = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
     for (int64_t i_2 = 0; i_2 < 3; i_2++) {
-        const float v_velocity_at_2 = v_velocity_2[i_2];
+        const float v_bias_velocity_at = v_bias_velocity[i_2];
         const float v_bias_at = v_bias[i_2];
-        const float v_v_2 = mgpu_fmaf(v_velocity_at_2, 0.9f, mgpu_fmaf(v_bias_at, 0.0f, v_d_dense_2[i_2]));
-        v_velocity_2[i_2] = v_v_2;
+        const float v_v_2 = mgpu_fmaf(v_bias_velocity_at, 0.9f, mgpu_fmaf(v_bias_at, 0.0f, v_bias_gradient[i_2]));
+        v_bias_velocity[i_2] = v_v_2;
         v_bias[i_2] = mgpu_fmaf(-value_2, v_v_2, v_bias_at);
     }
 }
@@ -496,27 +496,26 @@ static MGPU_SMALL void k20(void *const *argument, const mgpu_step *step, const m
     v_1[0] = 0.0;
 }
 
-/* name, function, its end, line, split, extent, grain, contraction */
 const mgpu_kernel mgpu_kernels[] = {
-    {"k0", k0, NULL, 5, MGPU_SPLIT_NONE, 0, 0, NULL},
-    {"k1", k1, NULL, 5, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k2", k2, NULL, 5, MGPU_SPLIT_SAMPLES, 0, 0, &k2_contraction},
-    {"k3", k3, NULL, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k4", k4, NULL, 5, MGPU_SPLIT_WORKERS, 0, 0, &k4_contraction},
-    {"k5", k5, k5_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k6", k6, k6_finish, 5, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k7", k7, NULL, 6, MGPU_SPLIT_NONE, 0, 0, NULL},
-    {"k8", k8, NULL, 9, MGPU_SPLIT_NONE, 0, 0, NULL},
-    {"k9", k9, NULL, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k10", k10, NULL, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k11", k11, k11_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k12", k12, NULL, 6, MGPU_SPLIT_NONE, 0, 0, NULL},
-    {"k13", k13, NULL, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k14", k14, k14_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k15", k15, NULL, 6, MGPU_SPLIT_NONE, 0, 0, NULL},
-    {"k16", k16, k16_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k17", k17, NULL, 6, MGPU_SPLIT_NONE, 0, 0, NULL},
-    {"k18", k18, NULL, 7, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-    {"k19", k19, NULL, 0, MGPU_SPLIT_NONE, 0, 0, NULL},
-    {"k20", k20, NULL, 0, MGPU_SPLIT_NONE, 0, 0, NULL},
+    {.name = "k0", .run = k0, .line = 5},
+    {.name = "k1", .run = k1, .line = 5, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "k2", .run = k2, .line = 5, .split = MGPU_SPLIT_SAMPLES, .contraction = &k2_contraction},
+    {.name = "k3", .run = k3, .line = 6, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "k4", .run = k4, .line = 5, .split = MGPU_SPLIT_WORKERS, .contraction = &k4_contraction},
+    {.name = "k5", .run = k5, .finish = k5_finish, .line = 6, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "k6", .run = k6, .finish = k6_finish, .line = 5, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "k7", .run = k7, .line = 6},
+    {.name = "k8", .run = k8, .line = 9},
+    {.name = "k9", .run = k9, .line = 6, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "k10", .run = k10, .line = 6, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "k11", .run = k11, .finish = k11_finish, .line = 6, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "k12", .run = k12, .line = 6},
+    {.name = "k13", .run = k13, .line = 6, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "k14", .run = k14, .finish = k14_finish, .line = 6, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "k15", .run = k15, .line = 6},
+    {.name = "k16", .run = k16, .finish = k16_finish, .line = 6, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "k17", .run = k17, .line = 6},
+    {.name = "k18", .run = k18, .line = 7, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "k19", .run = k19},
+    {.name = "k20", .run = k20},
 };

@@ -22,8 +22,8 @@ extern "C" __global__ void k1(
     const float *MGPU_RESTRICT v_u, /* [2, 3, 16] */
     float *MGPU_RESTRICT v_weight, /* [3, 16] */
     float *MGPU_RESTRICT v_bias, /* [3] */
-    float *MGPU_RESTRICT v_velocity, /* [3, 16] */
-    float *MGPU_RESTRICT v_velocity_2, /* [3] */
+    float *MGPU_RESTRICT v_weight_velocity, /* [3, 16] */
+    float *MGPU_RESTRICT v_bias_velocity, /* [3] */
     const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
     mgpu_wait_for_grids();
@@ -35,10 +35,10 @@ extern "C" __global__ void k1(
         v_bias[i_2] = 0.0f;
     }
     for (int i_3 = mgpu_grid_thread(2); i_3 < 48; i_3 += mgpu_grid_threads()) {
-        v_velocity[i_3] = 0.0f;
+        v_weight_velocity[i_3] = 0.0f;
     }
     for (int i_4 = mgpu_grid_thread(3); i_4 < 3; i_4 += mgpu_grid_threads()) {
-        v_velocity_2[i_4] = 0.0f;
+        v_bias_velocity[i_4] = 0.0f;
     }
 }
 MGPU_ENTRY(k1)
@@ -185,39 +185,39 @@ MGPU_ENTRY(k8)
 /* k9: dense_1.weight: v, w.dense_1.weight.velocity, w.dense_1.weight, v, w.dense_1.bias.velocity, w.dense_1.bias  [3, 16] f32  small.net:9 */
 extern "C" __global__ void k9(
     const float *,
-    const float *MGPU_RESTRICT v_d_dense, /* [3, 16] */
+    const float *MGPU_RESTRICT v_weight_gradient, /* [3, 16] */
     const float *,
     const float *,
-    const float *MGPU_RESTRICT v_d_dense_2, /* [3] */
+    const float *MGPU_RESTRICT v_bias_gradient, /* [3] */
     const float *,
-    float *MGPU_RESTRICT v_velocity, /* [3, 16] */
+    float *MGPU_RESTRICT v_weight_velocity, /* [3, 16] */
     float *MGPU_RESTRICT v_weight, /* [3, 16] */
-    float *MGPU_RESTRICT v_velocity_2, /* [3] */
+    float *MGPU_RESTRICT v_bias_velocity, /* [3] */
     float *MGPU_RESTRICT v_bias, /* [3] */
     const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
     mgpu_wait_for_grids();
     const float value = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
     for (int j = mgpu_grid_thread(); j < 12; j += mgpu_grid_threads()) {
-        const mgpu_f32x4 v_velocity_at = mgpu_load_f32x4(&v_velocity[4 * j]);
-        const mgpu_f32x4 v_d_dense_at = mgpu_load_f32x4(&v_d_dense[4 * j]);
+        const mgpu_f32x4 v_weight_velocity_at = mgpu_load_f32x4(&v_weight_velocity[4 * j]);
+        const mgpu_f32x4 v_weight_gradient_at = mgpu_load_f32x4(&v_weight_gradient[4 * j]);
         const mgpu_f32x4 v_weight_at = mgpu_load_f32x4(&v_weight[4 * j]);
-        mgpu_f32x4 v_new_velocity;
+        mgpu_f32x4 v_new_weight_velocity;
         mgpu_f32x4 v_new_weight;
         for (int v = 0; v < 4; v++) {
-            const float v_v = v_velocity_at.at[v] * 0.9f + (v_d_dense_at.at[v] + v_weight_at.at[v] * 0.0f);
-            v_new_velocity.at[v] = v_v;
+            const float v_v = v_weight_velocity_at.at[v] * 0.9f + (v_weight_gradient_at.at[v] + v_weight_at.at[v] * 0.0f);
+            v_new_weight_velocity.at[v] = v_v;
             v_new_weight.at[v] = v_weight_at.at[v] - value * v_v;
         }
-        mgpu_store_f32x4(&v_velocity[4 * j], v_new_velocity);
+        mgpu_store_f32x4(&v_weight_velocity[4 * j], v_new_weight_velocity);
         mgpu_store_f32x4(&v_weight[4 * j], v_new_weight);
     }
     const float value_2 = (float)(step->setting[0] == step->setting[0] ? step->setting[0] : 0.1);
     for (int i = mgpu_grid_thread(1); i < 3; i += mgpu_grid_threads()) {
-        const float v_velocity_at_2 = v_velocity_2[i];
+        const float v_bias_velocity_at = v_bias_velocity[i];
         const float v_bias_at = v_bias[i];
-        const float v_v_2 = v_velocity_at_2 * 0.9f + (v_d_dense_2[i] + v_bias_at * 0.0f);
-        v_velocity_2[i] = v_v_2;
+        const float v_v_2 = v_bias_velocity_at * 0.9f + (v_bias_gradient[i] + v_bias_at * 0.0f);
+        v_bias_velocity[i] = v_v_2;
         v_bias[i] = v_bias_at - value_2 * v_v_2;
     }
 }

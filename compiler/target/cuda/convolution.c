@@ -8,6 +8,7 @@
  *     with the stride            y          forward
  *     with the stride            w          gradient of w
  *     dilated by it, w reversed  y          gradient of x: A is y's, the result is x's, out and in change places */
+#include "compiler/base/c_text.h"
 #include "compiler/kernel/contraction_internal.h"
 #include "compiler/target/cuda/library.h"
 
@@ -134,18 +135,18 @@ bool cuda_library_convolution(const Contraction *plan, mgpu_library_convolution 
            is_packed(v->dims, v->y, v->groups * v->out, v->y_stride);
 }
 
-static void print_list(const int64_t *list, Text *t)
+static const char *list_text(const int64_t *list)
 {
-    text_add(t, ", {%lld, %lld, %lld}", (long long)list[0], (long long)list[1], (long long)list[2]);
+    return format("{%lld, %lld, %lld}", (long long)list[0], (long long)list[1], (long long)list[2]);
 }
 
 void cuda_print_library_convolution(const mgpu_library_convolution *v, Text *t)
 {
-    text_add(t, "&(const mgpu_library_convolution){%d, %d, %d, %s, %d, %d, %d, %d, %lld, %lld, %lld", v->result, v->filter,
-             v->type, v->tf32 ? "true" : "false", v->x, v->w, v->y, v->dims, (long long)v->groups, (long long)v->in,
-             (long long)v->out);
-    const int64_t *const lists[] = {v->inputs, v->taps, v->outputs, v->stride, v->dilation, v->low, v->high};
-    for (int i = 0; i < COUNT(lists); i++)
-        print_list(lists[i], t);
-    text_add(t, "}");
+    const char *row = C_ROW(
+        C_NUMBER("result", v->result), C_NUMBER("filter", v->filter), C_NUMBER("type", v->type), C_TEXT("tf32", c_true(v->tf32)),
+        C_NUMBER("x", v->x), C_NUMBER("w", v->w), C_NUMBER("y", v->y), C_NUMBER("dims", v->dims), C_NUMBER("groups", v->groups),
+        C_NUMBER("in", v->in), C_NUMBER("out", v->out), C_TEXT("inputs", list_text(v->inputs)),
+        C_TEXT("taps", list_text(v->taps)), C_TEXT("outputs", list_text(v->outputs)), C_TEXT("stride", list_text(v->stride)),
+        C_TEXT("dilation", list_text(v->dilation)), C_TEXT("low", list_text(v->low)), C_TEXT("high", list_text(v->high)));
+    text_add(t, ", .convolution = &(const mgpu_library_convolution)%s", row);
 }

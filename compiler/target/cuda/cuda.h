@@ -82,7 +82,7 @@ const Code *cuda_lower_block(const Kernel *); /* a function of a block, with `be
 void cuda_print(const Kernel *, Text *);
 void cuda_print_nests(const Kernel *, Text *);
 void emit_cuda(const Program *, Text *);
-void cuda_print_parameters(const Kernel *, Text *); /* prints an initializer of what its launches pass */
+void cuda_print_parameters(const Kernel *, Text *); /* prints the member of what its launches pass; nothing: they pass none */
 
 /* ---- cuda/channels.c */
 double cuda_convolution_cost(const ConvolutionSizes *);

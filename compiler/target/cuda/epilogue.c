@@ -1,5 +1,6 @@
 /* epilogue.c: which epilogues (kernel/epilogue.h) are fused with a contraction. With cuBLASLt: those of matmuls that it computes,
  * if biases and sums have the layout that it requires. */
+#include "compiler/base/c_text.h"
 #include "compiler/kernel/epilogue.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/target/cuda/library.h"
@@ -57,8 +58,8 @@ void cuda_print_epilogue(const Kernel *k, Text *t)
                                [EPILOGUE_SUMS] = MGPU_EPILOGUE_BGRAD};
     const Epilogue *e = k->epilogue;
     if (e)
-        text_add(t, "{%d, %d, %d, %s, %d, %d, %d, %d, %d}", KIND[e->kind], k->read_count, k->write_count,
-                 k->partial_bytes > 0 ? "true" : "false", e->x, e->bias, e->before, e->y, e->sums);
-    else
-        text_add(t, "{0}");
+        text_add(t, ", .epilogue = %s",
+                 C_ROW(C_NUMBER("kind", KIND[e->kind]), C_NUMBER("reads", k->read_count), C_NUMBER("writes", k->write_count),
+                       C_TEXT("workspace", c_true(k->partial_bytes > 0)), C_NUMBER("x", e->x), C_NUMBER("bias", e->bias),
+                       C_NUMBER("before", e->before), C_NUMBER("y", e->y), C_NUMBER("sums", e->sums)));
 }

@@ -265,7 +265,7 @@ static void open_stores(const Loops *l, int pass, const Term **name)
         const Store *s = &l->nest->stores[i];
         if (!in_pass(l, s, pass) || !stored_vector(l, s))
             continue;
-        name[i] = name_like(l->p, format("new_%s", kernel_argument_name(s->tensor)));
+        name[i] = name_like(l->p, format("new_%s", argument_name(l->p, s->tensor)));
         code_declare(&l->p->to, format("mgpu_%sx%d", vector_type(s->tensor->dtype), l->nest->mapping.vector), name[i], NULL);
     }
 }

@@ -31,7 +31,7 @@ static void add_parameters(Lowering *p)
             continue;
         }
         p->tensor[i] = tensor;
-        p->argument[i] = name_like(p, kernel_argument_name(tensor));
+        p->argument[i] = name_like(p, argument_name(p, tensor));
         add_parameter(code, format("%s%s", type, restricted), p->argument[i], shape_remark(tensor));
     }
     if (k->partial_bytes && !p->block)
@@ -88,13 +88,13 @@ void cuda_print_parameters(const Kernel *k, Text *t)
         return;
     }
     if (k->parameter_count) {
-        text_add(t, "(const uint32_t[]){");
+        text_add(t, ", .parameters = (const uint32_t[]){");
         for (int i = 0; i < k->parameter_count; i++)
             text_add(t, "%s%uu", i ? ", " : "", k->parameters[i]);
         text_add(t, "}");
         return;
     }
-    text_add(t, k->path_count ? "(const uint64_t[]){" : "NULL");
+    text_add(t, k->path_count ? ", .parameters = (const uint64_t[]){" : "");
     for (int i = 0; i < k->path_count; i++)
         text_add(t, "%s0x%llxu", i ? ", " : "", (unsigned long long)k->paths[i]);
     text_add(t, k->path_count ? "}" : "");

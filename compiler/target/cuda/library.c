@@ -3,6 +3,7 @@
  * In: a CudaMatmul. Out: mgpu_library_matmul (mgpu.h), if each of batch, M, N and K is one axis, and every matrix is stored as
  * the library requires: column-major with contiguous columns, perhaps transposed. The rows of its result are those of C's lists,
  * M or N, whose elements are contiguous. */
+#include "compiler/base/c_text.h"
 #include "compiler/target/cuda/library.h"
 
 #include <stdlib.h>
@@ -91,18 +92,19 @@ bool cuda_library_matmul(const CudaMatmul *p, bool swapped, mgpu_library_matmul 
            place(&to->d, rows, sampled[r], rows->c, columns, sampled[c], columns->c) && !to->d.transposed;
 }
 
-static void print_matrix(const mgpu_library_matrix *m, Text *t)
+static const char *matrix_row(const mgpu_library_matrix *m)
 {
-    text_add(t, "{%d, %d, %s, %lld, %lld, %lld}, ", m->argument, m->type, m->transposed ? "true" : "false", (long long)m->first,
-             (long long)m->pitch, (long long)m->batch_stride);
+    return C_ROW({"argument", m->argument, m->argument ? NULL : "0"}, C_NUMBER("type", m->type),
+                 C_TEXT("transposed", c_true(m->transposed)), C_NUMBER("first", m->first), C_NUMBER("pitch", m->pitch),
+                 C_NUMBER("batch_stride", m->batch_stride));
 }
 
 void cuda_print_library_matmul(const mgpu_library_matmul *p, Text *t)
 {
-    text_add(t, "&(const mgpu_library_matmul){");
-    print_matrix(&p->a, t);
-    print_matrix(&p->b, t);
-    print_matrix(&p->d, t);
-    text_add(t, "{%lld, %lld, %lld, %lld}, %d, %d, %s}", (long long)p->extent[ROWS], (long long)p->extent[COLUMNS],
-             (long long)p->extent[DEPTH], (long long)p->extent[BATCH], p->sampled, p->sums, p->tf32 ? "true" : "false");
+    const char *extents = format("{%lld, %lld, %lld, %lld}", (long long)p->extent[ROWS], (long long)p->extent[COLUMNS],
+                                 (long long)p->extent[DEPTH], (long long)p->extent[BATCH]);
+    text_add(t, ", .matmul = &(const mgpu_library_matmul)%s",
+             C_ROW(C_TEXT("a", matrix_row(&p->a)), C_TEXT("b", matrix_row(&p->b)), C_TEXT("d", matrix_row(&p->d)),
+                   C_TEXT("extent", extents), C_NUMBER("sampled", p->sampled), C_NUMBER("sums", p->sums),
+                   C_TEXT("tf32", c_true(p->tf32))));
 }

@@ -12,13 +12,13 @@ bool cuda_library_matmul(const CudaMatmul *, bool swapped, mgpu_library_matmul *
 bool cuda_library_call(const Contraction *, mgpu_library_matmul *); /* cuda/contract.c */
 /* Returns the bytes that a library may use for a call, for the architectures of --arch; NULL: for any. */
 int64_t cuda_library_workspace(const char *archs);
-void cuda_print_library_matmul(const mgpu_library_matmul *, Text *); /* prints the address of a constant */
+void cuda_print_library_matmul(const mgpu_library_matmul *, Text *); /* prints the member `matmul` of mgpu_gpu_kernel */
 
 /* ---- cuda/convolution.c: the same for convolutions that are not matmuls, with the layout that w is copied to */
 bool cuda_library_convolution(const Contraction *, mgpu_library_convolution *);
 void cuda_print_library_convolution(const mgpu_library_convolution *, Text *);
 
 /* ---- cuda/epilogue.c */
-void cuda_print_epilogue(const Kernel *, Text *); /* prints the mgpu_epilogue of its row */
+void cuda_print_epilogue(const Kernel *, Text *); /* prints the member `epilogue` of mgpu_gpu_kernel, if it has one */
 bool cuda_may_epilogue(const Task *contraction, const Task *, const Epilogue *, bool result); /* kernel/target.h */
 #endif

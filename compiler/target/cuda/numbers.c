@@ -152,23 +152,27 @@ static void print_numbers(const CudaMatmul *p, Text *text)
 {
     const mgpu_contraction *t = &p->table;
     const mgpu_numbers own = numbers_of(p);
-    text_add(text, "{{");
+    text_add(text, "{.axis = {");
     for (int i = 0; i < t->batch + t->m + t->n + t->k; i++) {
         const mgpu_numbered_axis *x = &own.axis[i];
-        text_add(text, "{%lld, {%d, %d, %d}, %d, {%d, %d, %d}, %uu, %u, 0x%llxu}, ", (long long)x->extent, x->stride[0],
-                 x->stride[1], x->stride[2], x->step, x->move[0], x->move[1], x->move[2], x->inverse, x->shift,
-                 (unsigned long long)x->inverse_64);
+        text_add(text,
+                 "{.extent = %lld, .stride = {%d, %d, %d}, .step = %d, .move = {%d, %d, %d}, .inverse = %uu, .shift = %u, "
+                 ".inverse_64 = 0x%llxu}, ",
+                 (long long)x->extent, x->stride[0], x->stride[1], x->stride[2], x->step, x->move[0], x->move[1], x->move[2],
+                 x->inverse, x->shift, (unsigned long long)x->inverse_64);
     }
-    text_add(text, "}, {");
+    text_add(text, t->windows ? "}, .window = {" : "");
     for (int w = 0; w < t->windows; w++)
-        text_add(text, "{%d, %d, %d}, ", own.window[w].extent, own.window[w].stride, own.window[w].first);
-    text_add(text, "}, {%lld, %lld, %lld}}, ", (long long)own.first[0], (long long)own.first[1], (long long)own.first[2]);
+        text_add(text, "{.extent = %d, .stride = %d, .first = %d}, ", own.window[w].extent, own.window[w].stride,
+                 own.window[w].first);
+    text_add(text, "}, .first = {%lld, %lld, %lld}}, ", (long long)own.first[0], (long long)own.first[1],
+             (long long)own.first[2]);
 }
 
 void cuda_print_numbers(const CudaMatmul *p, Text *text)
 {
     int count = cuda_number_count(p);
-    text_add(text, count ? "(const mgpu_numbers[]){" : "NULL");
+    text_add(text, count ? ", .parameters = (const mgpu_numbers[]){" : "");
     for (const CudaMatmul *own = p; own && count; own = own->next)
         print_numbers(own, text);
     text_add(text, count ? "}" : "");

@@ -88,16 +88,21 @@ int64_t cuda_block_rows_workspace(const Rows *plan) { return workspace(plan, tru
 
 /* ---- text */
 
+static void print_axis(const mgpu_row_axis *a, Text *text)
+{
+    text_add(text, "{%lld, %lld, %lld}", (long long)a->extent, (long long)a->operand, (long long)a->result);
+}
+
 static void print_tables(const mgpu_rows *t, const mgpu_rows_tiles *s, const char *name, Text *text)
 {
     text_add(text, "static __device__ constexpr mgpu_rows %s_rows = { %s\n    MGPU_%s, %s, %s, ", name,
              c_comment("type, half, backwards, the axis (extent, strides of operand and results), k; others"), TYPE_NAME[t->type],
              half_text(t->half), t->backwards ? "true" : "false");
-    rows_print_axis(&t->along, text);
+    print_axis(&t->along, text);
     text_add(text, ", %lld, %d, {", (long long)t->k, t->axes);
     for (int i = 0; i < t->axes; i++) {
         text_add(text, "%s", i > 0 ? ", " : "");
-        rows_print_axis(&t->axis[i], text);
+        print_axis(&t->axis[i], text);
     }
     text_add(text, "%s},\n    /* rows, strides of samples; arguments */\n    %lld, %lld, %lld, false, %d, %d, %d, %d};\n",
              t->axes > 0 ? "" : "{}", (long long)t->rows, (long long)t->operand_sample, (long long)t->result_sample, t->operand,

@@ -121,10 +121,8 @@ static bool print_library(const Kernel *k, Text *t)
     bool convolves = own && cuda_library_convolution(k->contraction, &convolution);
     if (multiplies)
         cuda_print_library_matmul(&matmul, t);
-    text_add(t, multiplies ? ", " : "NULL, ");
     if (convolves)
         cuda_print_library_convolution(&convolution, t);
-    text_add(t, convolves ? ", " : "NULL, ");
     return multiplies;
 }
 
@@ -132,22 +130,28 @@ static void print_row(const Kernel *k, const char *function, Text *t)
 {
     mgpu_launch launch[2] = {{0}};
     cuda_launches(k, launch);
-    text_add(t, "    {%s, %d, {", c_string(k->name), model_line(k->at));
+    text_add(t, "    {.name = %s, .line = %d, .launch = {", c_string(k->name), model_line(k->at));
     for (int i = 0; i < 2 && launch[i].function; i++) {
         const mgpu_launch *l = &launch[i];
-        text_add(t, "%s{%s, %lld, %lld, %lld, %lld, %lld, %d, %d, %lld, %lld, %s}", i ? ", " : "",
-                 c_string(format("%s%s", function, l->function + strlen(k->name))), (long long)l->iterations,
-                 (long long)l->iterations_per_sample, (long long)l->group, (long long)l->per_block, (long long)l->most,
-                 l->threads, l->shared_bytes, (long long)l->from, (long long)l->to, l->waits ? "true" : "false");
+        const char *name = c_string(format("%s%s", function, l->function + strlen(k->name)));
+        text_add(t, "%s%s", i ? ", " : "",
+                 C_ROW(C_TEXT("function", name), C_NUMBER("iterations", l->iterations),
+                       C_NUMBER("iterations_per_sample", l->iterations_per_sample), C_NUMBER("group", l->group),
+                       C_NUMBER("per_block", l->per_block), C_NUMBER("most", l->most), C_NUMBER("threads", l->threads),
+                       C_NUMBER("shared_bytes", l->shared_bytes), C_NUMBER("from", l->from), C_NUMBER("to", l->to),
+                       C_TEXT("waits", c_true(l->waits))));
     }
-    text_add(t, "}, ");
+    text_add(t, "}");
     bool library = print_library(k, t), parts = k->contraction && cuda_contraction_is_split(k->contraction);
     cuda_print_epilogue(k, t);
-    text_add(t, ", ");
     cuda_print_parameters(k, t);
     bool spare = k->contraction && k->canonical && cuda_contraction_is_split(k->canonical->contraction) && !parts;
-    text_add(t, ", %s, %s, %d, %d, %d},\n", spare ? "true" : "false", library && !parts ? "true" : "false",
-             cuda_calls_per_launch(k), k->parameter_count, k->in_tiles_of ? k->in_tiles_of->number + 1 : 0);
+    text_add(t, "%s%s", spare ? ", .unused_workspace = true" : "", library && !parts ? ", .library_work = true" : "");
+    if (k->parameter_count || cuda_calls_per_launch(k))
+        text_add(t, ", .calls_per_launch = %d, .words = %d", cuda_calls_per_launch(k), k->parameter_count);
+    if (k->in_tiles_of)
+        text_add(t, ", .in_tiles_of = %d", k->in_tiles_of->number + 1);
+    text_add(t, "},\n");
 }
 
 static void print_table(const Text *rows, Text *t)

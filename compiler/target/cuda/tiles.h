@@ -66,7 +66,7 @@ mgpu_tiles cuda_moved_tiles(const CudaMatmul *);                         /* tile
  * ones. */
 void cuda_matmul_identity(Sha256 *, const CudaMatmul *);
 bool cuda_same_function(const CudaMatmul *, const CudaMatmul *);
-void cuda_print_numbers(const CudaMatmul *, Text *); /* prints an initializer: the end of a row of mgpu_gpu_kernel */
+void cuda_print_numbers(const CudaMatmul *, Text *); /* prints the member `parameters` of mgpu_gpu_kernel */
 void cuda_comment_numbers(const CudaMatmul *, Text *);
 
 /* ---- the kernel of a contraction: cuda/contract.c */

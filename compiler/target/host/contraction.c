@@ -113,22 +113,20 @@ void contraction_print_table(const Contraction *plan, const char *name, Text *te
     for (int list = 0; list < LISTS; list++)
         for (int i = 0; i < counts[list]; i++, axis++) {
             if (axes++ == 0)
-                text_add(text, "static const mgpu_axis %s_axis[] = {\n    /* extent, strides in A, B, C, window, step */\n",
-                         name);
-            if (axis->extent == MGPU_SAMPLES)
-                text_add(text, "    {MGPU_SAMPLES");
-            else
-                text_add(text, "    {%lld", (long long)axis->extent);
-            text_add(text, ", %lld, %lld, %lld, %d, %lld}, %s\n", (long long)axis->a, (long long)axis->b, (long long)axis->c,
-                     axis->window, (long long)axis->step, c_comment("%s: %s", LIST_NAME[list], plan->label[axes - 1]));
+                text_add(text, "static const mgpu_axis %s_axis[] = {\n    /* a, b, c: strides in A, B, C */\n", name);
+            const char *row = C_ROW({"extent", axis->extent, axis->extent == MGPU_SAMPLES ? "MGPU_SAMPLES" : NULL},
+                                    C_NUMBER("a", axis->a), C_NUMBER("b", axis->b), C_NUMBER("c", axis->c),
+                                    C_NUMBER("window", axis->window), C_NUMBER("step", axis->step));
+            text_add(text, "    %s, %s\n", row, c_comment("%s: %s", LIST_NAME[list], plan->label[axes - 1]));
         }
     if (axes > 0)
         text_add(text, "};\n");
     if (t->windows > 0)
-        text_add(text, "static const mgpu_window %s_window[] = {\n    /* extent, stride, first, input_dilation */\n", name);
+        text_add(text, "static const mgpu_window %s_window[] = {\n", name);
     for (int w = 0; w < t->windows; w++)
-        text_add(text, "    {%lld, %lld, %lld, %lld},\n", (long long)t->window[w].extent, (long long)t->window[w].stride,
-                 (long long)t->window[w].first, (long long)t->window[w].input_dilation);
+        text_add(text, "    %s,\n",
+                 C_ROW(C_NUMBER("extent", t->window[w].extent), C_NUMBER("stride", t->window[w].stride),
+                       C_NUMBER("first", t->window[w].first), C_NUMBER("input_dilation", t->window[w].input_dilation)));
     if (t->windows > 0)
         text_add(text, "};\n");
     if (t->convolution)
@@ -142,8 +140,8 @@ void contraction_print_table(const Contraction *plan, const char *name, Text *te
         if (half[i] != MGPU_HALF_NOT)
             text_add(text, ".half_%c = %s, ", "abc"[i], half_text(half[i]));
     text_add(text, ".batch = %d, .m = %d, .n = %d, .k = %d, ", t->batch, t->m, t->n, t->k);
-    text_add(text, "%s%s", axes > 0 ? format(".axis = %s_axis, ", name) : "",
-             t->windows > 0 ? format(".windows = %d, .window = %s_window, ", t->windows, name) : "");
+    text_add(text, "%s%s", axes > 0 ? format(".axis = %s_axis,", name) : "",
+             t->windows > 0 ? format(" .windows = %d, .window = %s_window,", t->windows, name) : "");
     text_add(text, "\n    .copy = %lld, .sums = %lld, .packed = %lld, .keep = %s", (long long)t->copy, (long long)t->sums,
              (long long)t->packed, t->keep ? "true" : "false");
     if (t->unroll)

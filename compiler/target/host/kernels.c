@@ -37,7 +37,7 @@ static void declare_arguments(Lowering *p)
         if (!uses_tensor(p, tensor))
             continue;
         p->tensor[i] = tensor;
-        p->argument[i] = name_like(p, kernel_argument_name(tensor));
+        p->argument[i] = name_like(p, argument_name(p, tensor));
         const char *type = format("%s%s *restrict", output ? "" : "const ", element_type(tensor->dtype));
         code_array(&p->to, type, p->argument[i], NULL, term_element(term_word("argument"), term_whole(i)))->remark =
             shape_remark(tensor);
@@ -168,13 +168,12 @@ void nests_emit(const Kernel *k, Text *t)
 /* Emits the kernel's row in the table. function: prefix of the names of its functions and of its contraction's table */
 void kernel_emit_row(const Kernel *k, const char *function, Text *t)
 {
-    static const char *const MODE[] = {"NONE", "SAMPLES", "RANGE", "WORKERS"};
-    text_add(t, "    {%s, %s, ", c_string(k->name), function);
-    text_add(t, k->partial_bytes ? "%s_finish" : "NULL", function);
-    text_add(t, ", %d, MGPU_SPLIT_%s, %lld, %lld, ", model_line(k->at), MODE[k->split], (long long)k->extent,
-             (long long)k->grain);
-    text_add(t, k->contraction ? "&%s_contraction" : "NULL", function);
-    text_add(t, "},\n");
+    static const char *const MODE[] = {NULL, "MGPU_SPLIT_SAMPLES", "MGPU_SPLIT_RANGE", "MGPU_SPLIT_WORKERS"};
+    text_add(t, "    %s,\n",
+             C_ROW(C_TEXT("name", c_string(k->name)), C_TEXT("run", function),
+                   C_TEXT("finish", k->partial_bytes ? format("%s_finish", function) : NULL), C_NUMBER("line", model_line(k->at)),
+                   C_TEXT("split", MODE[k->split]), C_NUMBER("extent", k->extent), C_NUMBER("grain", k->grain),
+                   C_TEXT("contraction", k->contraction ? format("&%s_contraction", function) : NULL)));
 }
 
 void emit_kernels(const Program *program, Text *t)
@@ -190,8 +189,7 @@ void emit_kernels(const Program *program, Text *t)
         emit_kernel_title(k, t);
         host_target.print(k, t);
     }
-    text_add(t,
-             "\n/* name, function, its end, line, split, extent, grain, contraction */\nconst mgpu_kernel mgpu_kernels[] = {\n");
+    text_add(t, "\nconst mgpu_kernel mgpu_kernels[] = {\n");
     for (int i = 0; i < program->kernel_count; i++)
         kernel_emit_row(program->kernels[i], program->kernels[i]->name, t);
     text_add(t, "%s};\n", program->kernel_count ? "" : "    {0},\n");
