@@ -42,7 +42,7 @@ Graph *sweep_merge(const Sweep *);                 /* Returns the graph with rep
 
 /* ---- selection.c: where a gradient may be other than an exact zero */
 const Selection *selection_of(Sweep *, const Node *gradient);
-const Selection *selection_record(Sweep *, const Node *gradient, const Selection *); /* if it cannot be derived from the node */
+const Selection *selection_record(Sweep *, const Node *gradient, const Selection *); /* beside what follows from the node */
 /* Records the conditions of `from` that still hold for a contraction of it, and returns the contraction. Axes that both have
  * share a letter; letters NULL: only conditions that are the same for all elements hold. */
 Node *selection_of_contraction(Sweep *, Node *gradient, const Node *from, const char *from_letters, const char *letters);

@@ -129,7 +129,8 @@ static Node *in_general(const StepBatch *b, const Node *n, const Outside *in)
 static Node *flat_index(const StepBatch *b, Node *i, int64_t extent)
 {
     Graph *g = b->g;
-    Dtype t = (double)b->steps * (double)extent > 2147483647.0 ? I64 : I32;
+    bool is_wide = i->dtype == I64 || i->dtype == U32 || (double)b->steps * (double)extent > 2147483647.0;
+    Dtype t = is_wide ? I64 : I32; /* all indices are compared before they are narrowed */
     Node *wide = graph_cast(g, i, t), *step = graph_cast(g, graph_arange(g, b->steps), t);
     Shape s = {.rank = i->shape.rank, .extent = {b->steps}};
     for (int k = 1; k < s.rank; k++)

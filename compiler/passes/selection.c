@@ -319,17 +319,20 @@ const Selection *selection_of(Sweep *s, const Node *gradient)
     int id = gradient->id;
     if (id < s->selection_count && s->selections[id])
         return s->selections[id];
-    Selection found = read_selection(s, gradient);
-    return selection_record(s, gradient, &found);
+    Selection *found = NEW(Selection);
+    *found = read_selection(s, gradient);
+    while (s->selection_count <= id)
+        APPEND(s->selections, s->selection_count, NULL);
+    return s->selections[id] = found;
 }
 
+/* The node's own conditions stay, because before_selection takes its WHEREs away. */
 const Selection *selection_record(Sweep *s, const Node *gradient, const Selection *selection)
 {
-    Selection *own = NEW(Selection);
-    *own = *selection;
-    while (s->selection_count <= gradient->id)
-        APPEND(s->selections, s->selection_count, NULL);
-    return s->selections[gradient->id] = own;
+    Selection *all = NEW(Selection);
+    add_all(all, selection_of(s, gradient));
+    add_all(all, selection);
+    return s->selections[gradient->id] = all;
 }
 
 Node *selection_of_contraction(Sweep *s, Node *gradient, const Node *from, const char *from_letters, const char *letters)
