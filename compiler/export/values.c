@@ -342,8 +342,8 @@ const Value *of_all_samples(Lowering *l, const Value *x)
     one.extent[0] = 1;
     x = reshape(l, x, one);
     Lowering *top = top_of(l);
-    if (!top->sample) /* Without inputs, samples could only be random, which is refused. */
-        die("'%s' has samples, and there is no input", x->name);
+    if (!top->sample)
+        cannot_export(l, "no output depends on an input, so nothing says how many samples there are");
     if (l->torch)
         return EMIT(l, "ExpandToBatch", x->dtype, e, x, top->sample);
     int64_t rest[EXPORTED_RANK];

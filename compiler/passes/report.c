@@ -235,28 +235,53 @@ static void read_sums(Reporter *r, bool of_step)
     }
 }
 
+static bool is_whole(const Node *n) { return n->dtype != BOOL && !dtype_is_float(n->dtype); }
+
+static Node *as_whole(Graph *g, Node *x, Dtype t) { return graph_cast(g, graph_cast(g, x, I64), t); }
+
+/* Returns input k of n, in double but where n needs another type. */
+static Node *report_input(Reporter *r, const Node *n, int k)
+{
+    Graph *g = r->report;
+    const Node *from = n->in[k];
+    Node *x = r->report_nodes[from->id];
+    switch (n->op) {
+    case OP_SCAN: return graph_cast(g, x, from->dtype); /* its body is unchanged */
+    case OP_GATHER:
+    case OP_SCATTER_ADD: return k == 1 ? graph_cast(g, x, I64) : x;
+    case OP_QUOTIENT:
+    case OP_MOD: return is_whole(from) ? graph_cast(g, x, I64) : x;
+    case OP_BIT_AND:
+    case OP_BIT_OR:
+    case OP_BIT_XOR:
+    case OP_BIT_NOT:
+    case OP_SHIFT_LEFT:
+    case OP_SHIFT_RIGHT: return as_whole(g, x, from->dtype); /* they ask how many bits there are */
+    default: return x;
+    }
+}
+
+/* Only narrower types change a number. */
+static Node *report_cast(Graph *g, Node *x, Dtype from, Dtype to)
+{
+    if (to == BOOL || (dtype_is_float(from) && !dtype_is_float(to)))
+        return graph_cast(g, x, to);
+    return dtype_is_float(to) || dtype_promote(from, to) == to ? x : as_whole(g, x, to);
+}
+
 /* Computes n in double; integers, too, which a double holds up to 2^53. */
 static Node *report_node(Reporter *r, const Node *n)
 {
     Graph *g = r->report;
     Node **in = NEW_ARRAY(Node *, n->inputs), *y;
-    for (int k = 0; k < n->inputs; k++) {
-        in[k] = r->report_nodes[n->in[k]->id];
-        if (k == 1 && (n->op == OP_GATHER || n->op == OP_SCATTER_ADD))
-            in[k] = graph_cast(g, in[k], I32);
-        if (n->op == OP_SCAN) /* its body is unchanged */
-            in[k] = graph_cast(g, in[k], n->in[k]->dtype);
-    }
+    for (int k = 0; k < n->inputs; k++)
+        in[k] = report_input(r, n, k);
     if (n->op == OP_CONSTANT && n->dtype != BOOL) {
         Node like = *n;
         like.dtype = F64;
         y = graph_rebuild(g, &like, in);
     } else if (n->op == OP_CAST) {
-        y = in[0];
-        if (n->dtype == BOOL)
-            y = graph_cast(g, y, BOOL);
-        else if (!dtype_is_float(n->dtype) && dtype_is_float(n->in[0]->dtype))
-            y = graph_cast(g, y, I64);
+        y = report_cast(g, in[0], n->in[0]->dtype, n->dtype);
     } else {
         y = graph_rebuild(g, n, in);
     }

@@ -447,7 +447,12 @@ static void add_calls(Build *b, Spot *spot)
 
 /* ---- the workspace */
 
-static int64_t bytes_of(const Scan *s, const Tensor *t) { return whole_lines(tensor_bytes(t, s->chunk)); }
+/* What has no elements has a place, too: calls name it. */
+static int64_t bytes_of(const Scan *s, const Tensor *t)
+{
+    int64_t bytes = tensor_bytes(t, s->chunk);
+    return whole_lines(bytes ? bytes : 1);
+}
 
 /* Places buffers first fit, in the order of their first calls; returns the end of the last. `live` has the buffers whose last
  * call is yet to come, in the order of their offsets. */

@@ -201,7 +201,10 @@ static Node *rule_cast(Simplifier *s, Node *n)
     Node *a = n->in[0];
     if (a->dtype == n->dtype && !a->weak)
         return a;
-    if (a->op == OP_CAST && holds(a->dtype, a->in[0]->dtype) && !a->in[0]->weak)
+    if (a->op != OP_CAST || a->in[0]->weak || !holds(a->dtype, a->in[0]->dtype))
+        return NULL;
+    bool whole = !dtype_is_float(n->dtype) && !dtype_is_float(a->in[0]->dtype); /* from a float it stops at the limits */
+    if (!whole || !dtype_is_float(a->dtype) || holds(n->dtype, a->in[0]->dtype))
         return simplify_node(s, graph_cast(s->target, a->in[0], n->dtype));
     return NULL;
 }

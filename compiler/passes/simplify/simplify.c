@@ -28,18 +28,18 @@ static void add_uses(Simplifier *s, const Node *n, int uses)
 
 /* ---- the rules, by class of operation; the larger ones are in files of their own */
 
-static Node *rule_reduction(Simplifier *s, Node *n) { return n->op == OP_SUM ? rule_sum(s, n) : fold_by_interpreter(s, n); }
-
-static Node *rule_contraction(Simplifier *s, Node *n)
+/* A result without elements is a constant, so that no kernel reduces to nothing. */
+static Node *rule_many(Simplifier *s, Node *n)
 {
-    return n->op == OP_EINSUM ? rule_einsum(s, n) : fold_by_interpreter(s, n);
-}
-
-static Node *rule_window(Simplifier *s, Node *n)
-{
-    return n->op == OP_WINDOW_SUM   ? rule_window_sum(s, n)
-           : n->op == OP_WINDOW_MAX ? rule_window_max(s, n)
-                                    : fold_by_interpreter(s, n);
+    if (shape_count(&n->shape) == 0)
+        return fill_like(s, n, 0);
+    switch (n->op) {
+    case OP_SUM: return rule_sum(s, n);
+    case OP_EINSUM: return rule_einsum(s, n);
+    case OP_WINDOW_SUM: return rule_window_sum(s, n);
+    case OP_WINDOW_MAX: return rule_window_max(s, n);
+    default: return fold_by_interpreter(s, n);
+    }
 }
 
 static Node *rule_marker(Simplifier *s, Node *n)
@@ -56,8 +56,8 @@ static Node *rule_leaf(Simplifier *s, Node *n)
 
 /* clang-format off */
 static Rule *const RULES[REGION + 1] = {
-    [LEAF] = rule_leaf, [ELEMENTWISE] = rule_elementwise, [VIEW] = rule_view, [REDUCTION] = rule_reduction,
-    [CONTRACTION] = rule_contraction, [WINDOW] = rule_window, [INDEXING] = fold_by_interpreter, [MARK] = rule_marker,
+    [LEAF] = rule_leaf,   [ELEMENTWISE] = rule_elementwise, [VIEW] = rule_view,     [REDUCTION] = rule_many, [CONTRACTION] = rule_many,
+    [WINDOW] = rule_many, [INDEXING] = rule_many,           [MARK] = rule_marker,
 };
 /* clang-format on */
 
