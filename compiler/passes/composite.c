@@ -303,7 +303,8 @@ static bool find_norm(const Graph *g, const Node *composite, Node **inputs, Laye
 
 static bool norm_rows(Graph *g, const Node *composite, Node **inputs, bool centred, LayerNorm *n)
 {
-    if (composite->data_count < 1 || !(composite->data[0] == composite->data[0]) || !find_norm(g, composite, inputs, n))
+    int numbers = centred ? 2 : 1; /* eps; layernorm: bias, too. A tensor is not among them */
+    if (composite->data_count != numbers || !(composite->data[0] == composite->data[0]) || !find_norm(g, composite, inputs, n))
         return false;
     Node *x = graph_cast(g, inputs[n->x], dtype_promote(inputs[n->x]->dtype, F32));
     Node *distance = centred ? graph_binary(g, OP_SUB, x, mean_of_rows(g, x)) : x;

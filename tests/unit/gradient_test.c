@@ -852,7 +852,8 @@ static Node *define_softmax_columns(Graph *g, Node *x, Node *weight, Node *bias)
     return define_softmax(g, x, 0);
 }
 
-static const char *table_row(Setup *s, const char *layer, Definition *define, int parts, double number, bool sharded)
+static const char *table_row(Setup *s, const char *layer, Definition *define, int parts, const double *numbers, int number_count,
+                             bool sharded)
 {
     static const char *const NAMES[] = {"norm.weight", "norm.bias"};
     Graph *g = begin(s, 2);
@@ -866,7 +867,7 @@ static const char *table_row(Setup *s, const char *layer, Definition *define, in
     }
     Graph *inner = graph_open_body(g, layer);
     Node *result = define(inner, x, part[0], part[1]);
-    graph_close_body(inner, OP_COMPOSITE, layer, NULL, 0, &number, 1, &result, 1, &y);
+    graph_close_body(inner, OP_COMPOSITE, layer, NULL, 0, numbers, number_count, &result, 1, &y);
     Node *both = graph_binary(g, OP_ADD, relu(g, y), graph_binary(g, OP_MUL, y, x));
     graph_result(g, ROLE_LOSS, "loss", 0, graph_binary(g, OP_MUL, both, sample), NULL);
     Graph *row = expand_composites(g), *body = inline_bodies(g);
@@ -884,12 +885,34 @@ static const char *table_row(Setup *s, const char *layer, Definition *define, in
     return count > 0 ? "the table's forward is not the body" : compare(g, s);
 }
 
-static const char *net_layernorm(Setup *s) { return table_row(s, "layernorm", define_layernorm, 2, 1e-3, true); }
-static const char *net_layernorm_plain(Setup *s) { return table_row(s, "layernorm", define_layernorm, 1, 1e-3, true); }
-static const char *net_layernorm_of_weights(Setup *s) { return table_row(s, "layernorm", define_layernorm, 2, 1e-3, false); }
-static const char *net_rmsnorm(Setup *s) { return table_row(s, "rmsnorm", define_rmsnorm, 1, 1e-3, true); }
-static const char *net_softmax(Setup *s) { return table_row(s, "softmax", define_softmax_rows, 0, -1, true); }
-static const char *net_softmax_columns(Setup *s) { return table_row(s, "softmax", define_softmax_columns, 0, 0, true); }
+static const char *net_layernorm(Setup *s)
+{
+    return table_row(s, "layernorm", define_layernorm, 2, (double[]){1e-3, 1}, 2, true);
+}
+
+static const char *net_layernorm_plain(Setup *s)
+{
+    return table_row(s, "layernorm", define_layernorm, 1, (double[]){1e-3, 0}, 2, true);
+}
+
+static const char *net_layernorm_of_weights(Setup *s)
+{
+    return table_row(s, "layernorm", define_layernorm, 2, (double[]){1e-3, 1}, 2, false);
+}
+
+static const char *net_layernorm_of_tensors(Setup *s) /* eps is not among the numbers, but in the body: bias is the first */
+{
+    return table_row(s, "layernorm", define_layernorm, 2, (double[]){1}, 1, true);
+}
+
+static const char *net_rmsnorm(Setup *s) { return table_row(s, "rmsnorm", define_rmsnorm, 1, (double[]){1e-3}, 1, true); }
+
+static const char *net_softmax(Setup *s) { return table_row(s, "softmax", define_softmax_rows, 0, (double[]){-1}, 1, true); }
+
+static const char *net_softmax_columns(Setup *s)
+{
+    return table_row(s, "softmax", define_softmax_columns, 0, (double[]){0}, 1, true);
+}
 
 /* halves at a tie, equal parts to all maxima, 0 at |0|, the first maximum of a window */
 static const char *net_ties(Setup *s)
@@ -951,6 +974,7 @@ static int check_nets(void)
         {"layernorm", net_layernorm},
         {"layernorm without a bias", net_layernorm_plain},
         {"layernorm of a weight", net_layernorm_of_weights},
+        {"layernorm of tensors", net_layernorm_of_tensors},
         {"rmsnorm", net_rmsnorm},
         {"softmax", net_softmax},
         {"softmax along the first axis", net_softmax_columns},
