@@ -276,21 +276,22 @@ static void moved_axes(Factors *f, const Node *n)
     }
 }
 
-/* GATHER: table, index -> rows; SCATTER_ADD: table, index, rows -> table. The indexed axis of the table is needed whole. */
+/* GATHER: table, index -> rows; SCATTER_ADD, INDEX_COPY: table, index, rows -> table. The indexed axis of the table is needed
+ * whole, and so is an index that chooses rows to be replaced. */
 static void indexed_axes(Factors *f, const Node *n)
 {
-    bool adds = n->op == OP_SCATTER_ADD;
+    bool stores = n->op != OP_GATHER, adds = n->op == OP_SCATTER_ADD;
     const Shape *table = &n->in[0]->shape, *index = &n->in[1]->shape;
     int axis = (int)n->ints[0];
     for (int i = 0; i < table->rank; i++) {
         int row = i < axis ? i : i + index->rank - 1;
         if (i == axis)
             continue;
-        kept(f, n, 0, i, adds ? i : row);
-        if (adds)
+        kept(f, n, 0, i, stores ? i : row);
+        if (stores)
             operand_has(f, n, 2, row, f->result.factor[i]);
     }
-    for (int i = 0; i < index->rank; i++) {
+    for (int i = 0; i < index->rank && n->op != OP_INDEX_COPY; i++) {
         if (!adds) {
             kept(f, n, 1, i, axis + i);
             continue;
@@ -324,7 +325,8 @@ static void add_axes(Factors *f, const Node *n)
     case OP_ATTENTION:
     case OP_ATTENTION_GRADIENT: attention_axes(f, n); return;
     case OP_GATHER:
-    case OP_SCATTER_ADD: indexed_axes(f, n); return;
+    case OP_SCATTER_ADD:
+    case OP_INDEX_COPY: indexed_axes(f, n); return;
     case OP_TOP_K: axes_but(f, n, (int)n->ints[0]); return;
     case OP_REDUCE_MOMENTS: axes_but(f, n, n->shape.rank - 1); return;
     case OP_REDUCE_BITS: return; /* its axes are segments of a flat range */

@@ -37,7 +37,7 @@ double node_flops(const Node *n)
         for (int i = 0, r = n->shape.rank; i < r; i++)
             out *= n->op == OP_WINDOW_MAX_GRADIENT ? 1 : (double)n->ints[i];
         return out;
-    case INDEXING: return n->op == OP_GATHER ? 0 : (double)shape_count(&n->in[n->inputs - 1]->shape);
+    case INDEXING: return n->op == OP_GATHER || n->op == OP_INDEX_COPY ? 0 : (double)shape_count(&n->in[n->inputs - 1]->shape);
     case MARK: return n->op == OP_STOP_GRADIENT || n->op == OP_OWN || op_is_transfer(n->op) ? 0 : out;
     case REGION:
         if (n->op == OP_RESULT)

@@ -253,7 +253,7 @@ static Node *make_promoted(Graph *graph, Op op, Node **in, int inputs, const int
     OpClass class = OP_INFO[op].op_class;
     for (int i = 0; i < inputs; i++) {
         own[i] = in[i];
-        bool index = (op == OP_GATHER || op == OP_SCATTER_ADD) && i == 1;
+        bool index = (op == OP_GATHER || op == OP_SCATTER_ADD || op == OP_INDEX_COPY) && i == 1;
         takes_part[i] = !index;
         bool keeps = class == ELEMENTWISE || class == REGION || op_is_transfer(op) || op == OP_STOP_GRADIENT || index;
         if (own[i]->weak && !keeps && inputs == 1)

@@ -349,8 +349,8 @@ static void concat(const Node *n, const double *const *in, double *out)
     }
 }
 
-/* GATHER: to[i] = table[index]; SCATTER_ADD: table[index] += from[i]. */
-static void by_index(const Node *n, double *table, const double *index, double *rows, bool scatter)
+/* GATHER: rows[i] = table[index]; SCATTER_ADD: table[index] += rows[i]; INDEX_COPY: table[index] = rows[i]. */
+static void by_index(const Node *n, double *table, const double *index, double *rows)
 {
     const Shape *x = &n->in[0]->shape;
     int axis = (int)n->ints[0];
@@ -362,10 +362,10 @@ static void by_index(const Node *n, double *table, const double *index, double *
                 bool inside = index[k] >= 0 && index[k] < (double)extent;
                 double *row = &rows[(o * count + k) * inner + j];
                 double *at = inside ? &table[(o * extent + (int64_t)index[k]) * inner + j] : NULL;
-                if (!scatter)
+                if (n->op == OP_GATHER)
                     *row = at ? *at : 0;
                 else if (at)
-                    *at += *row;
+                    *at = n->op == OP_SCATTER_ADD ? *at + *row : *row;
             }
 }
 
@@ -476,11 +476,12 @@ static void compute(const GraphRun *run, const Node *n, int64_t sample, double *
     case OP_PAD:
     case OP_BROADCAST: view(n, in[0], out); break;
     case OP_CONCAT: concat(n, (const double *const *)in, out); break;
-    case OP_GATHER: by_index(n, in[0], in[1], out, false); break;
+    case OP_GATHER: by_index(n, in[0], in[1], out); break;
     case OP_SCATTER_ADD: /* if it sums over samples, x itself counts once */
+    case OP_INDEX_COPY:
         for (int64_t i = 0; i < count; i++)
             out[i] = node_sums_samples(n) && sample > 0 ? 0 : in[0][i];
-        by_index(n, out, in[1], in[2], true);
+        by_index(n, out, in[1], in[2]);
         break;
     default:
         if (op_is_transfer(n->op)) { /* of one device */

@@ -692,17 +692,34 @@ static void shape_gather(Node *n, bool over)
     n->shape = indexed_shape(n);
 }
 
-static void shape_scatter(Node *n, bool over)
+/* x, an index, and values for the indexed rows of x */
+static void shape_indexed(Node *n)
 {
     check_index(n, n->in[1]);
     like_first(n);
-    n->sharded = n->sharded && !over;
     Shape expected = indexed_shape(n);
     if (!shape_equal(&expected, &n->in[2]->shape))
-        error_at(n->at, "scatter_add: the values are %s, %s expected for %s at axis %lld of %s", shape_text(&n->in[2]->shape),
-                 shape_text(&expected), shape_text(&n->in[1]->shape), (long long)n->ints[0], shape_text(&n->in[0]->shape));
-    if (n->in[2]->dtype != n->dtype || n->dtype != dtype_summed(n->dtype))
-        mistake(n, "scatter_add of %s into %s", dtype_name(n->in[2]->dtype), dtype_name(n->dtype));
+        error_at(n->at, "%s: the values are %s, %s expected for %s at axis %lld of %s", OP_INFO[n->op].name,
+                 shape_text(&n->in[2]->shape), shape_text(&expected), shape_text(&n->in[1]->shape), (long long)n->ints[0],
+                 shape_text(&n->in[0]->shape));
+    if (n->in[2]->dtype != n->dtype)
+        mistake(n, "%s of %s into %s", OP_INFO[n->op].name, dtype_name(n->in[2]->dtype), dtype_name(n->dtype));
+}
+
+static void shape_scatter(Node *n, bool over)
+{
+    shape_indexed(n);
+    n->sharded = n->sharded && !over;
+    if (n->dtype != dtype_summed(n->dtype))
+        mistake(n, "%s of %s into %s", OP_INFO[n->op].name, dtype_name(n->in[2]->dtype), dtype_name(n->dtype));
+}
+
+static void shape_index_copy(Node *n, bool over)
+{
+    (void)over;
+    shape_indexed(n);
+    if (shape_count(&n->in[1]->shape) != 1)
+        mistake(n, "%s: the index is %s, one number expected", OP_INFO[n->op].name, shape_text(&n->in[1]->shape));
 }
 
 static void shape_group_sum(Node *n, bool over)

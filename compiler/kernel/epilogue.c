@@ -88,7 +88,7 @@ static bool loads_at(const Kernel *k, const Expr *e, const Expr *offset, int bia
     return true;
 }
 
-static bool is_plain(const Store *s) { return !s->add && !s->guard && !s->run; }
+static bool is_plain(const Store *s) { return !s->add && !s->part && !s->guard && !s->run; }
 
 bool epilogue_is_pointwise(const Kernel *k, int bias, int *sums)
 {

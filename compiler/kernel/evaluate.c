@@ -221,6 +221,21 @@ static Expr *gathered(Evaluation *e, const Node *n, Expr *sample, Expr *const *i
     return inside ? expr_select(x, value->kind == X_LOAD ? all : inside, value, 0) : value;
 }
 
+/* INDEX_COPY, each element: of v in the row that is replaced, else of x */
+static Expr *index_copied(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
+{
+    Exprs *x = e->exprs;
+    int axis = (int)n->ints[0], more = n->in[1]->shape.rank;
+    Expr *at[MAX_RANK];
+    for (int i = 0; i < n->in[2]->shape.rank; i++)
+        at[i] = i < axis ? index[i] : i < axis + more ? expr_index(x, 0) : index[i - more + 1];
+    Expr *row = expr_index_of(x, evaluate(e, n->in[1], sample, at + axis, guard), 0);
+    Expr *here = expr_range(x, expr_add(x, index[axis], expr_scale(x, row, -1)), 0, 1);
+    Expr *in[3] = {here, evaluate(e, n->in[2], sample, at, guard)};
+    in[2] = evaluate(e, n->in[0], sample, index, guard);
+    return expr_op(x, OP_WHERE, n->dtype, in, 3, n);
+}
+
 static Expr *viewed(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
 {
     Exprs *x = e->exprs;
@@ -274,6 +289,7 @@ Expr *evaluate_computed(Evaluation *e, const Node *n, Expr *sample, Expr *const 
     case OP_RANDOM: return expr_random(x, node_random_hash(n), expr_flatten(x, &n->shape, index), sample, e->initial, n->dtype);
     case OP_ARANGE: return expr_value_of(x, index[0], n->dtype);
     case OP_GATHER: return gathered(e, n, sample, index, guard);
+    case OP_INDEX_COPY: return index_copied(e, n, sample, index, guard);
     case OP_STOP_GRADIENT:
     case OP_OWN:
     case OP_MAX: /* over no axes; the same for SUM */

@@ -120,7 +120,7 @@ static void add_results(Sha256 *sha, const Kernel *k, const Nest *nest, const in
     for (int i = 0; i < nest->store_count; i++) {
         const Store *s = &nest->stores[i];
         IDENTITY_ADD(sha, argument_of(k, s->tensor), s->tensor->dtype, place_of(place, s->offset), place_of(place, s->value),
-                     place_of(place, s->guard), s->outer, s->add, s->run, s->apart);
+                     place_of(place, s->guard), s->outer, s->add, s->part, s->run, s->apart);
         if (s->moment)
             IDENTITY_ADD(sha, s->moment);
         if (s->over_rows)

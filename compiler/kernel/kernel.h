@@ -184,6 +184,7 @@ typedef struct Store {
     bool outer;     /* stored once per iteration of the parallel axes, after all passes */
     bool over_rows; /* stored once per iteration of the reduction axes, at the kernel's end, if `outer`, too */
     bool add;       /* adds to the element (+=), in the order of iterations */
+    bool part;      /* it replaces a part of the tensor; the rest keeps its values, so that the kernel also reads the tensor */
     int moment;     /* > 0: MOMENT_... + 1 of the call's iterations; moments of several calls are merged (nest_has_moments) */
     /* run > 0: the lanes are in runs of so many elements, whose beginnings are `apart` elements apart; the offset is that of the
      * first lane */

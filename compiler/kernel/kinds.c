@@ -25,18 +25,25 @@ static void add_cost(Task *t, double flops, double bytes, bool samples)
  * computed in double. */
 enum { FUNCTION_FLOPS = 10, POWER = 4 };
 
+/* Returns the number of iterations, per sample if the nest has samples: of all axes, or of the parallel ones. */
+static double nest_iterations(const Nest *nest, bool parallel)
+{
+    double count = 1;
+    for (int i = 0; i < nest->exprs->axis_count; i++) {
+        const Axis *a = &nest->exprs->axis[i];
+        count *= a->kind != AXIS_PLAIN || (parallel && a->reduction) ? 1 : (double)a->extent;
+    }
+    return count;
+}
+
 static void nest_cost(Task *t, const Nest *nest)
 {
     const Exprs *x = nest->exprs;
-    double iterations[2] = {1, 1}, flops[2] = {0, 0}, functions[2] = {0, 0}; /* [0]: at all axes; [1]: at parallel axes only */
+    /* [0]: at all axes; [1]: at parallel axes only */
+    double iterations[2] = {nest_iterations(nest, false), nest_iterations(nest, true)}, flops[2] = {0, 0}, functions[2] = {0, 0};
     bool samples = false;
-    for (int i = 0; i < x->axis_count; i++) {
-        const Axis *a = &x->axis[i];
-        double extent = a->kind == AXIS_PLAIN ? (double)a->extent : 1;
-        iterations[0] *= extent;
-        iterations[1] *= a->reduction ? 1 : extent;
-        samples = samples || a->samples || a->kind != AXIS_PLAIN;
-    }
+    for (int i = 0; i < x->axis_count; i++)
+        samples = samples || x->axis[i].samples || x->axis[i].kind != AXIS_PLAIN;
     for (int i = 0; i < x->count; i++) {
         const Expr *e = x->all[i];
         bool full = false;
@@ -56,14 +63,30 @@ static void nest_cost(Task *t, const Nest *nest)
     *(samples ? &t->functions_per_sample : &t->functions) += functions[0] * iterations[0] + functions[1] * iterations[1];
 }
 
-/* Every argument is read or written once. */
+static bool is_replaced_in_part(const Kernel *k, const Tensor *x)
+{
+    for (int i = 0; i < k->nest_count; i++)
+        for (int j = 0; j < k->nests[i].store_count; j++)
+            if (k->nests[i].stores[j].part && k->nests[i].stores[j].tensor == x)
+                return true;
+    return false;
+}
+
+/* Every argument is read or written once; of what is replaced in part, only that part. */
 static void argument_cost(Task *t, const Kernel *k)
 {
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *x = i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
         bool own = tensor_is_divided(x, t->elements);
-        add_cost(t, 0, own ? dtype_bytes(x->dtype) : (double)tensor_bytes(x, 1), own || x->sharded);
+        if (!is_replaced_in_part(k, x))
+            add_cost(t, 0, own ? dtype_bytes(x->dtype) : (double)tensor_bytes(x, 1), own || x->sharded);
     }
+    for (int i = 0; i < k->nest_count; i++)
+        for (int j = 0; j < k->nests[i].store_count; j++) {
+            const Store *s = &k->nests[i].stores[j];
+            if (s->part)
+                add_cost(t, 0, nest_iterations(&k->nests[i], s->outer) * dtype_bytes(s->tensor->dtype), s->tensor->sharded);
+        }
 }
 
 static void nests_cost(Task *t, Kernel *k)

@@ -40,6 +40,7 @@ typedef struct Tensor { /* what kernels read and write */
     Node *node; /* what it holds; NULL for report */
     /* the node's axes in memory, outermost first; NULL: the node's own order (of a variable: the variable's) */
     const int *order;
+    bool replaced;     /* variable: a part of it is replaced, and its readers see it as it is afterwards */
     unsigned reversed; /* bit set of the axes in memory that this view has in reverse order */
     int64_t pitch;     /* elements from a sample to the next, for one step's slice of a scan's sequence; 0: no gaps */
 } Tensor;

@@ -124,6 +124,8 @@ int outer_roots(const Lowering *p, Expr **roots)
             roots[count++] = s->value;
         if (outer)
             roots[count++] = s->offset;
+        if (outer && s->guard)
+            roots[count++] = s->guard;
     }
     return count;
 }

@@ -29,10 +29,15 @@ static int add_variable(Decoding *d, const Node *of, const char *name, Shape sha
     return m->variable_count - 1;
 }
 
-Node *decode_state(Decoding *d, const Node *of, Shape shape, Dtype dtype, int *variable)
+static int new_cache(Decoding *d, const Node *of, Shape shape, Dtype dtype)
 {
     const char *layer = of->path ? of->path : "";
-    *variable = add_variable(d, of, format("%s%scache", layer, *layer ? "." : ""), shape, dtype_is_float(dtype) ? dtype : I32);
+    return add_variable(d, of, format("%s%scache", layer, *layer ? "." : ""), shape, dtype_is_float(dtype) ? dtype : I32);
+}
+
+Node *decode_state(Decoding *d, const Node *of, Shape shape, Dtype dtype, int *variable)
+{
+    *variable = new_cache(d, of, shape, dtype);
     return graph_cast(d->to, graph_variable(d->to, *variable), dtype);
 }
 
@@ -57,18 +62,11 @@ Node *decode_select_first(Decoding *d, Node *first, Node *later)
 /* Returns all rows so far: `row` is that of the place. */
 static Node *cache(Decoding *d, const Node *n, Node *row, int axis)
 {
-    Graph *g = d->to;
-    int variable;
-    Shape column = {.rank = n->shape.rank};
-    for (int i = 0; i < column.rank; i++)
-        column.extent[i] = i == axis ? n->shape.extent[axis] : 1;
-    set_position(g, n);
-    Node *before = decode_state(d, n, n->shape, row->dtype, &variable);
-    Node *here = graph_binary(g, OP_EQ, graph_arange(g, n->shape.extent[axis]), d->place);
-    here = graph_broadcast(g, graph_reshape(g, here, column), n->shape);
-    Node *after = graph_where(g, here, graph_broadcast(g, row, n->shape), before);
-    decode_keep(d, variable, after);
-    return after;
+    set_position(d->to, n);
+    Node *before = graph_variable(d->to, new_cache(d, n, n->shape, row->dtype));
+    Node *after = NODE(d->to, OP_INDEX_COPY, &(int64_t){axis}, 1, NULL, before, d->place, graph_cast(d->to, row, before->dtype));
+    decode_keep(d, (int)before->ints[0], after);
+    return graph_cast(d->to, after, row->dtype);
 }
 
 /* ---- values */

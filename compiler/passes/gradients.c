@@ -624,6 +624,14 @@ static void gradient_scatter(Sweep *s, Node *n, Node *g)
     }
 }
 
+static void gradient_index_copy(Sweep *s, Node *n, Node *g)
+{
+    if (wants(s, n, 0))
+        give(s, n, 0, NODE(s->g, OP_INDEX_COPY, n->ints, 1, NULL, g, n->in[1], number_like(s->g, n->in[2], 0)));
+    if (wants(s, n, 2))
+        give(s, n, 2, NODE(s->g, OP_GATHER, n->ints, 1, NULL, g, n->in[1]));
+}
+
 /* Each of the k largest goes back to its place: x as one row of [outer, extent, inner] numbers, and the index of each place. */
 static void gradient_top_k(Sweep *s, Node *n, Node *g)
 {

@@ -20,7 +20,8 @@
  *
  * A variable that contractions read has a copy, a variable of its own of kind ROUNDED (find_rounded_variables). It has the memory
  * order that contractions prefer, is written by the kernel that writes its master, is never saved, and is computed again when
- * weights are loaded. Other readers (a gather of an embedding's rows, decay, the update) read the master.
+ * weights are loaded. Other readers (a gather of an embedding's rows, decay, the update) read the master. A cache of values that
+ * contractions read is itself BF16.
  *
  * Bodies of loops are computed in F32.
  *
@@ -113,8 +114,16 @@ static bool takes_half(const Node *n, int input) { return is_contraction(n) && !
 /* Sums over samples and attention's sums stay F32. */
 static bool makes_half(const Node *n) { return is_contraction(n) && n->sharded && !(n->op == OP_ATTENTION && n->ints[3] == 1); }
 
-/* views: the same numbers in other places */
-static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW; }
+/* views, and rows in place of others: the same numbers in other places */
+static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW || n->op == OP_INDEX_COPY; }
+
+static const Variable *variable_of(const Node *n) { return &n->graph->model->variables[n->ints[0]]; }
+
+/* Returns true for a cache of values that contractions read (passes/decode.c): it is in memory as they are. */
+static bool is_rounded_cache(const Node *n, const NodePrecision *v)
+{
+    return n->op == OP_VARIABLE && n->dtype == F32 && v->operand && variable_of(n)->kind == CACHE;
+}
 
 /* Returns true for values that are computed element by element, for every sample. */
 static bool can_round(const Node *n)
@@ -130,7 +139,7 @@ static void find_activations(const Graph *g, NodePrecision *values)
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
         OpClass c = OP_INFO[n->op].op_class;
-        bool passes = c == ELEMENTWISE || c == WINDOW || c == VIEW || n->op == OP_SCATTER_ADD;
+        bool passes = c == ELEMENTWISE || c == WINDOW || is_move(n) || n->op == OP_SCATTER_ADD;
         for (int k = 0; k < n->inputs && passes && n->sharded; k++)
             values[i].activation = values[i].activation || values[n->in[k]->id].activation;
         if (n->op == OP_GATHER && n->sharded && !n->in[0]->sharded) /* rows of a table */
@@ -183,10 +192,11 @@ static void find_rounded(const Graph *g, NodePrecision *values)
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
         NodePrecision *v = &values[i];
+        v->rounded = v->rounded || is_rounded_cache(n, v);
         if (!is_move(n) || n->dtype != F32)
             continue;
         v->rounded = true;
-        for (int k = 0; k < n->inputs; k++)
+        for (int k = 0; k < (n->op == OP_INDEX_COPY ? 1 : n->inputs); k++)
             v->rounded = v->rounded && values[n->in[k]->id].rounded;
     }
 }
@@ -206,7 +216,7 @@ static void find_wanted(const Graph *g, NodePrecision *values)
         bool moves = is_move(n), moves_half = moves && (v->rounded || v->want_half);
         for (int k = 0; k < n->inputs; k++) {
             NodePrecision *in = &values[n->in[k]->id];
-            bool half = takes_half(n, k) || moves_half;
+            bool half = takes_half(n, k) || (moves_half && n->in[k]->dtype == F32);
             in->want_half = in->want_half || half;
             in->want_full = in->want_full || !half || (moves && !v->rounded && v->want_full);
         }
@@ -248,6 +258,8 @@ void find_rounded_variables(Model *m, Graph **graphs, int graph_count)
             const Node *n = graphs[k]->nodes[i];
             if (n->op == OP_VARIABLE && n->dtype == F32 && values[i].want_half)
                 wanted[n->ints[0]] = true;
+            if (is_rounded_cache(n, &values[i]))
+                m->variables[n->ints[0]].dtype = m->precision;
         }
     }
     int count = m->variable_count;
@@ -286,7 +298,8 @@ static Node **inputs_of(const Narrower *w, const Node *n, bool half)
 {
     Node **in = NEW_ARRAY(Node *, n->inputs);
     for (int k = 0; k < n->inputs; k++)
-        in[k] = half && (is_move(n) || takes_half(n, k)) ? w->values[n->in[k]->id].half : n->in[k]->mapped;
+        in[k] = half && ((is_move(n) && n->in[k]->dtype == F32) || takes_half(n, k)) ? w->values[n->in[k]->id].half
+                                                                                     : n->in[k]->mapped;
     return in;
 }
 
@@ -311,6 +324,8 @@ static Node *make_half(const Narrower *w, Node *n, Node *full)
         return graph_rebuild(w->target, n, inputs_of(w, n, true));
     if (n->op == OP_VARIABLE && w->copy[n->ints[0]] >= 0)
         return graph_variable(w->target, w->copy[n->ints[0]]);
+    if (is_rounded_cache(n, &w->values[n->id]))
+        return graph_variable(w->target, (int)n->ints[0]);
     return graph_cast(w->target, full, w->half);
 }
 
@@ -322,7 +337,8 @@ static void narrow(const Narrower *w, Node *n)
     if (!v->want_half && !v->want_full)
         return;
     set_position(g, n);
-    bool computed = !(is_contraction(n) && v->rounded) && !(is_move(n) && (v->rounded || !v->want_full));
+    bool computed =
+        !((is_contraction(n) || is_rounded_cache(n, v)) && v->rounded) && !(is_move(n) && (v->rounded || !v->want_full));
     if (computed) {
         n->mapped = is_contraction(n) ? narrow_contraction(w, n) : graph_rebuild(g, n, inputs_of(w, n, false));
         if (n->mapped->dtype != n->dtype)
@@ -350,6 +366,10 @@ static Graph *narrow_all(Graph *g)
     graph_copy_results(target, g);
     for (int i = 0, count = target->result_count; i < count; i++) {
         Result r = target->results[i];
+        const Variable *kept = r.role == ROLE_UPDATE ? &g->model->variables[r.index] : NULL;
+        Node *half = kept ? w.values[graph_find_result(g, ROLE_UPDATE, r.index)->value->id].half : NULL;
+        if (half && kept->kind == CACHE && dtype_is_half(kept->dtype))
+            target->results[i].value = half;
         if ((r.role != ROLE_UPDATE && r.role != ROLE_INIT) || w.copy[r.index] < 0)
             continue;
         set_position(target, r.value);

@@ -112,7 +112,7 @@ static void need_buffers(const Edit *e, const DeviceSchedule *text, const Device
     for (int i = 0; i < text->buffer_count; i++) {
         const Buffer *b = &text->buffers[i], *its = map_get(&known, b->name);
         if (its && (is_fixed(b) || is_fixed(its)))
-            need_equal(e, &BUFFER_RECORD, b, its, b->text_line, b->name, "offset slots updated");
+            need_equal(e, &BUFFER_RECORD, b, its, b->text_line, b->name, "offset slots updated replaced");
         else if (b->kind == BUFFER_WORKSPACE && b->offset % workspace_alignment(e->program))
             differs(e, b->text_line, b->name, format("at %lld", (long long)b->offset),
                     format("workspaces at multiples of %d", workspace_alignment(e->program)));

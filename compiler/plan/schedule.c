@@ -606,8 +606,11 @@ static void mark_updated(const Phase *p, MemoryLayout *l) /* marks the variables
 {
     for (int t = 0; t < p->task_count; t++)
         for (int i = 0; i < p->tasks[t]->write_count && p->tasks[t]->kind == TASK_KERNEL; i++)
-            if (p->tasks[t]->writes[i]->kind == TENSOR_VARIABLE)
-                l->buffers[l->tensor[p->tasks[t]->writes[i]->id].buffer].updated = true;
+            if (p->tasks[t]->writes[i]->kind == TENSOR_VARIABLE) {
+                Buffer *b = &l->buffers[l->tensor[p->tasks[t]->writes[i]->id].buffer];
+                b->updated = true;
+                b->replaced = p->tasks[t]->writes[i]->replaced;
+            }
 }
 
 /* Returns true for phases of a training step, if devices do not exchange gradients. */

@@ -12,7 +12,7 @@
  *                       nothing reads. What a collective receives, other devices have written
  *   staging, step, input   this step's READ / UPLOAD
  *   report, output      the step of the slot
- *   variable            the value before this step's update
+ *   variable            the value before this step's update; of one that is replaced in part, the value after it
  * Whatever orders two events is in the steps between them. So it is enough to walk short sequences of phases:
  *   - each phase, back + slots + 1 times;
  *   - each pair of phases, each phase as often. When the phase changes, the lanes comp, comm and sync wait for each other, so
@@ -167,6 +167,20 @@ static bool same_event(const PastAccess *a, const PastAccess *b)
     return a->step == b->step && a->op == b->op && a->phase == b->phase;
 }
 
+static bool touches_same(const Touch *t, const Buffer *buffers, const Access *a, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (&buffers[a[i].buffer] == t->buffer && a[i].begin == t->begin && a[i].end == t->end)
+            return true;
+    return false;
+}
+
+static bool writes_too(const Walk *w, const PastAccess *now, const Touch *t)
+{
+    const ScheduledOp *op = op_of_access(w, now);
+    return touches_same(t, w->graphs[now->phase]->device->buffers, op->writes, op->write_count);
+}
+
 /* Returns NULL if the last write has the value that the read must see, else a message. */
 static const char *wrong_value(const Walk *w, const PastAccess *now, const Touch *t, const char *bytes, const PastAccess *write)
 {
@@ -174,7 +188,11 @@ static const char *wrong_value(const Walk *w, const PastAccess *now, const Touch
     int d = w->device;
     BufferKind kind = t->buffer->kind;
     if (kind == BUFFER_VARIABLE) {
-        if (writer && write->step == now->step && writer->verb != VERB_TRANSFER && reader->verb != VERB_TRANSFER && !w->mixed)
+        bool after = writer && write->step == now->step, replaced = t->buffer->replaced;
+        if (replaced && !after && !w->mixed && !writes_too(w, now, t))
+            return format("%s: d%d.%s reads %s before a call has replaced a part of it in this step", where(w, now, NULL), d,
+                          reader->id, bytes);
+        if (!replaced && after && writer->verb != VERB_TRANSFER && reader->verb != VERB_TRANSFER && !w->mixed)
             return format("%s: d%d.%s reads %s after d%d.%s has updated it in this step", where(w, now, NULL), d, reader->id,
                           bytes, d, writer->id);
         return NULL;
@@ -199,21 +217,13 @@ static const char *wrong_value(const Walk *w, const PastAccess *now, const Touch
                   writer->id, write->buffer->name);
 }
 
-static bool touches_same(const Touch *t, const Buffer *buffers, const Access *a, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (&buffers[a[i].buffer] == t->buffer && a[i].begin == t->begin && a[i].end == t->end)
-            return true;
-    return false;
-}
-
 /* Returns true if the call reads and writes these bytes of a temporary or bucket: it adds to what an earlier call has written. */
 static bool adds_to(const Walk *w, const PastAccess *now, const Touch *t)
 {
     const ScheduledOp *op = op_of_access(w, now);
     const Buffer *buffers = w->graphs[now->phase]->device->buffers;
     return op->verb == VERB_CALL && (t->buffer->kind == BUFFER_TEMPORARY || t->buffer->kind == BUFFER_BUCKET) &&
-           touches_same(t, buffers, op->reads, op->read_count) && touches_same(t, buffers, op->writes, op->write_count);
+           touches_same(t, buffers, op->reads, op->read_count) && writes_too(w, now, t);
 }
 
 static const char *check_read(const Walk *w, const StepClock *start, const PastAccess *now, const Touch *t, int begin, int place)
@@ -222,7 +232,7 @@ static const char *check_read(const Walk *w, const StepClock *start, const PastA
     if (write->index >= 0 && !is_over(w, start, write))
         return race(w, now, t, bytes_text(w, t, begin, place), write, true);
     BufferKind kind = t->buffer->kind;
-    bool usual = kind == BUFFER_VARIABLE ? write->index < 0 || write->step != now->step
+    bool usual = kind == BUFFER_VARIABLE ? (write->index < 0 || write->step != now->step) != t->buffer->replaced
                                          : write->index >= 0 && write->step == now->step && write->buffer == t->buffer &&
                                                !write->gap && kind != BUFFER_REPORT && kind != BUFFER_OUTPUT;
     if (!usual)

@@ -169,6 +169,7 @@ typedef struct mgpu_buffer {
     int64_t elements;      /* VARIABLE, TEMPORARY: elements of the split value of which it has the device's part; 0: not split */
     int text_line;         /* of the text that it was read from; 0: of none. Likewise in all records of a schedule */
     bool updated;          /* VARIABLE: calls of this phase write all of it, once per step */
+    bool replaced;         /* such a call replaces a part of it, and other calls read it afterwards; else they read it before */
 } mgpu_buffer;
 static inline uint8_t mgpu_buffer_type(const mgpu_buffer *b) { return b->type ? (uint8_t)(b->type - 1) : (uint8_t)MGPU_U8; }
 static inline int64_t mgpu_slot_bytes(int64_t bytes) { return (bytes + 63) / 64 * 64; } /* distance of slots */

@@ -84,6 +84,7 @@ static const mgpu_field BUFFER[] = {
     {"index", MGPU_FIELD_INT, MGPU_AT(Buffer, index), .optional = true, .usual = -1, .what = "the index"},
     {"type", MGPU_FIELD_TYPE_OR_NONE, MGPU_AT(Buffer, type), .optional = true},
     {"updated", MGPU_FIELD_FLAG, MGPU_AT(Buffer, updated), .optional = true},
+    {"replaced", MGPU_FIELD_FLAG, MGPU_AT(Buffer, replaced), .optional = true},
 };
 static const mgpu_field OP[] = {
     {"lane", MGPU_FIELD_CHOICE, MGPU_AT(ScheduledOp, lane), MGPU_NAMES(LANE_NAME), .what = "a lane"},

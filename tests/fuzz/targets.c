@@ -234,7 +234,7 @@ static const char *const LANGUAGE[] = {
     "for i in range(3) { x = x + i }", "for a, b in zip([1, 2], [3]) { x = a }", "if training { x = x * 2 }",
     "if x.rank > 1 { x = x[0] }", "layer f(a, b = a) { return f(a, b) }", "return x, x", NULL};
 static const char *const SCHEDULE[] = {
-    "mgpu-schedule", "kernel", "in", "out", "over", "type", "updated", "digest", "model", "precision", "batch", "accumulate", "devices", "phase", "device", "name", "arena", "work",
+    "mgpu-schedule", "kernel", "in", "out", "over", "type", "updated", "replaced", "digest", "model", "precision", "batch", "accumulate", "devices", "phase", "device", "name", "arena", "work",
     "staging", "samples", "capacity", "as", "buffer", "kind", "offset", "bytes", "slots", "each", "index", "op", "lane",
     "comp", "copy", "comm", "sync", "host", "call", "read", "upload", "reduce", "reduce_scatter", "all_gather", "broadcast_from", "send", "report", "fetch", "region", "chunk", "reads",
     "writes", "waits", "begin_us", "time_us", "line", "collective", "group", "all", "members", "all-reduce", "reduce-scatter", "all-gather", "broadcast", "from 0", "to 1", "parts 0 1 2", "dtype", "f32",

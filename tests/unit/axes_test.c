@@ -112,6 +112,8 @@ static const Case CASES[] = {
     {OP_SCATTER_ADD, "+a.b,cd,acdb -> a.b", 3, {S(6, 5, 4), S(2, 3), S(6, 2, 3, 4)}, INTS(1), .index = 2},
     {OP_SCATTER_ADD, "+.a,Nb,Nba -> .a", 3, {S(5, 4), S(6), S(6, 4)}, INTS(0), .index = 2, .sharded = 6, .over = true},
     {OP_SCATTER_ADD, "+.a,Nb,Nba -> .a", 3, {S(5, 4), S(6), S(6, 4)}, INTS(0), .index = 2, .sharded = 6, .over = true, .zero = 1},
+    {OP_INDEX_COPY, "a.b,.,a.b -> a.b", 3, {S(6, 5, 4), S(1), S(6, 1, 4)}, INTS(1), .index = 2},
+    {OP_INDEX_COPY, "N.a,N,Na -> N.a", 3, {S(5, 4), {0}, S(4)}, INTS(0), .index = 2, .sharded = 7},
     {OP_TOP_K, "a.b -> a.b", 1, {S(6, 5, 4)}, INTS(1, 2, 0)},
     {OP_GROUP_SUM, "N3ab -> N3ab", 1, {S(6, 4)}, INTS(3), .sharded = 1},
     {OP_GROUP_SUM, "N0ab -> N0ab", 1, {S(6, 4)}, INTS(0), .sharded = 1},
@@ -437,8 +439,8 @@ static bool has_more(const Case *c, int rank)
 {
     enum { MORE = 3 };
     bool other = c->op == OP_EINSUM || c->op == OP_CONVOLVE || c->op == OP_CONVOLVE_WEIGHT || c->op == OP_MOMENTS ||
-                 c->op == OP_GATHER || c->op == OP_SCATTER_ADD || c->op == OP_ATTENTION || c->op == OP_ATTENTION_GRADIENT ||
-                 c->op == OP_REDUCE_MOMENTS || c->sharded;
+                 c->op == OP_GATHER || c->op == OP_SCATTER_ADD || c->op == OP_INDEX_COPY || c->op == OP_ATTENTION ||
+                 c->op == OP_ATTENTION_GRADIENT || c->op == OP_REDUCE_MOMENTS || c->sharded;
     Array all[MOST], one[MORE][MOST], y[MORE];
     Node *n;
     for (int k = 0; k < c->inputs && !other; k++) {

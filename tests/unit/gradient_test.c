@@ -204,6 +204,8 @@ static const Case CASES[] = {
     {OP_SCATTER_ADD, "rows, of samples", 2, {S(4, 3), S(5, 3)}, .over = true, .index = S(5), INTS(0)},
     {OP_SCATTER_ADD, "an inner axis", 2, {S(2, 3), S(2, 2)}, .index = S(2), INTS(1)},
     {OP_SCATTER_ADD, "one place, of samples", 2, {S(3), S0}, .over = true, .index = S0, INTS(0)},
+    {OP_INDEX_COPY, "a row", 2, {S(4, 3), S(1, 3)}, .index = S(1), INTS(0)},
+    {OP_INDEX_COPY, "a column", 2, {S(2, 3), S(2)}, .index = S0, INTS(1)},
     /* axis, k, values */
     {OP_TOP_K, "three of seven", 1, {S(7)}, INTS(0, 3, 0)},
     {OP_TOP_K, "the largest", 1, {S(3, 4)}, INTS(1, 1, 0)},
@@ -272,7 +274,7 @@ static Node *build(Graph *g, Setup *s, const Case *c, Node **v, bool own_index)
     for (int i = 0; i < c->int_count && i < MAX_RANK; i++)
         axes[i] = (int)c->ints[i];
     Node *index = NULL;
-    if (c->op == OP_GATHER || c->op == OP_SCATTER_ADD || c->op == OP_WHERE) {
+    if (c->op == OP_GATHER || c->op == OP_SCATTER_ADD || c->op == OP_INDEX_COPY || c->op == OP_WHERE) {
         Dtype t = c->op == OP_WHERE ? F32 : I32;
         double low = -1, high = t == F32 ? 1 : (double)c->shape[0].extent[c->ints[0]] + 1;
         index = make_input(g, s, c->index, t, low, high);
@@ -289,6 +291,7 @@ static Node *build(Graph *g, Setup *s, const Case *c, Node **v, bool own_index)
     case OP_ATTENTION: return graph_attention(g, v[0], v[1], v[2], c->ints[0], c->ints[1], c->number);
     case OP_PAD: return graph_pad(g, v[0], c->ints, c->ints + c->int_count / 2, c->number);
     case OP_GATHER: return NODE(g, OP_GATHER, c->ints, 1, NULL, v[0], index);
+    case OP_INDEX_COPY: return NODE(g, OP_INDEX_COPY, c->ints, 1, NULL, v[0], index, v[1]);
     case OP_SCATTER_ADD:
         v[1] = c->over ? select_valid(g, v[1]) : v[1];
         return graph_scatter_add(g, v[0], index, v[1], (int)c->ints[0], c->over && !v[0]->sharded);

@@ -220,6 +220,10 @@ static void test_meaning(void)
     EXPECT("slice backwards", g, graph_slice(g, five, (int64_t[]){4}, (int64_t[]){3}, (int64_t[]){-2}), 1, 0, 5, 1);
     Node *index = graph_constant(g, (double[]){3, -1, 1, 5}, SHAPE(4), I32);
     EXPECT("gather, 0 outside", g, NODE(g, OP_GATHER, ((int64_t[]){0}), 1, NULL, five, index), 1, 2, 0, 5, 0);
+    Node *there = graph_slice(g, index, (int64_t[]){0}, (int64_t[]){1}, (int64_t[]){1}), *seven = graph_fill(g, 7, SHAPE(1), F32);
+    Node *outside = graph_slice(g, index, (int64_t[]){1}, (int64_t[]){1}, (int64_t[]){1});
+    EXPECT("index_copy", g, NODE(g, OP_INDEX_COPY, ((int64_t[]){0}), 1, NULL, five, there, seven), 1, 1, 5, 5, 7, 0);
+    EXPECT("index_copy outside", g, NODE(g, OP_INDEX_COPY, ((int64_t[]){0}), 1, NULL, five, outside, seven), 1, 1, 5, 5, 2, 0);
     Node *zeros = graph_fill(g, 1, SHAPE(2), F32);
     EXPECT("scatter_add per sample", g, graph_scatter_add(g, zeros, label, graph_number(g, 3, F32), 0, false), 2, 4, 1, 1, 4);
     EXPECT("scatter_add of samples", g, graph_scatter_add(g, zeros, label, graph_number(g, 3, F32), 0, true), 2, 4, 4);

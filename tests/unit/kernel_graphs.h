@@ -174,6 +174,46 @@ static Graph *spread_lanes(void)
     return g;
 }
 
+static Node *plain_variable(Graph *g, Shape shape)
+{
+    Node *v = new_variable(g, F64, shape);
+    for (int i = 0; i < shape.rank; i++)
+        g->model->variables[v->ints[0]].order[i] = i;
+    return v;
+}
+
+static Node *index_copy(Graph *g, int64_t axis, Node *x, Node *i, Node *v)
+{
+    return NODE(g, OP_INDEX_COPY, &axis, 1, NULL, x, i, v);
+}
+
+/* Rows that are replaced in variables: where they are, if only the new value is read, else in a copy. Of the two indices, one is
+ * usually outside. */
+static Graph *replaced_rows(int64_t rows)
+{
+    Graph *g = new_graph(new_model(model_batch));
+    Node *x = new_input(g, F64, SHAPE(24), 0), *w = new_variable(g, F64, SHAPE(24)), *place = new_variable(g, F64, SHAPE(1));
+    Node *table = plain_variable(g, SHAPE(rows, 24)), *sideways = plain_variable(g, SHAPE(24, 5)),
+         *old = plain_variable(g, SHAPE(rows, 24));
+    Node *number = graph_unary(g, OP_FLOOR, graph_binary(g, OP_MUL, bounded(g, place), graph_number(g, 6, F64)));
+    Node *i = graph_cast(g, number, I32), *j = graph_negate(g, i), *row = graph_reshape(g, bounded(g, w), SHAPE(1, 24));
+    for (int k = 0; k < 2; k++) {
+        Node *after = index_copy(g, 0, k ? old : table, k ? i : j, row), *pair[2] = {x, after};
+        graph_result(g, ROLE_UPDATE, NULL, (int)(k ? old : table)->ints[0], after, NULL);
+        graph_result(g, ROLE_OUTPUT, format("row%d", k), 0, graph_einsum(g, "c,rc->r", pair, 2, false), NULL);
+        Node *most = graph_max(g, after, (int[]){0}, 1);
+        graph_result(g, ROLE_OUTPUT, format("most%d", k), 0, graph_binary(g, OP_MUL, x, most), NULL);
+    }
+    graph_result(g, ROLE_OUTPUT, "old", 0, graph_binary(g, OP_MUL, x, graph_max(g, old, (int[]){0}, 1)), NULL);
+    Node *column = index_copy(g, 1, sideways, graph_reshape(g, i, SCALAR), bounded(g, w));
+    graph_result(g, ROLE_UPDATE, NULL, (int)sideways->ints[0], column, NULL);
+    graph_result(g, ROLE_OUTPUT, "column", 0, graph_binary(g, OP_MUL, x, graph_sum(g, column, (int[]){1}, 1)), NULL);
+    Node *own = new_input(g, I32, SHAPE(1), 9), *parts = graph_reshape(g, x, SHAPE(6, 4));
+    Node *first = graph_slice(g, parts, (int64_t[]){0, 0}, (int64_t[]){1, 4}, (int64_t[]){1, 1});
+    graph_result(g, ROLE_OUTPUT, "samples", 0, index_copy(g, 0, parts, own, bounded(g, first)), NULL);
+    return g;
+}
+
 /* values between 1 and 2 in bf16: they are rounded once, where they are stored */
 static Graph *halves(void)
 {
@@ -209,6 +249,7 @@ static int add_cases(int random_graphs)
     add_case("a perceptron's step", perceptron(3, 12, F64));
     add_case("work that workers share", shared_work());
     add_case("stores in runs", spread_lanes());
+    add_case("replaced rows", replaced_rows(7));
     add_case("bf16", halves());
     cases[case_count - 1].tolerance = 0x1p-8;
     if (!in_brief) /* kernels of the host */

@@ -7,6 +7,7 @@
 #define TEST "kernel"
 #include "compiler/ir/program.h"
 #include "compiler/kernel/phase.h"
+#include "compiler/passes/stages.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/target/target.h"
 #include "kernel_machine.h"
@@ -56,6 +57,72 @@ static void check_splits(void)
                : NULL);
 }
 
+/* Returns the bytes that the tasks touch which write the variable. */
+static double bytes_of_writers(const Phase *p, int variable)
+{
+    double bytes = 0;
+    for (int i = 0; i < p->task_count; i++)
+        for (int k = 0; k < p->tasks[i]->write_count; k++)
+            if (p->tasks[i]->writes[k]->kind == TENSOR_VARIABLE && p->tasks[i]->writes[k]->index == variable)
+                bytes += task_bytes(p->tasks[i], 1);
+    return bytes;
+}
+
+static int large_temporaries(const Phase *p, int64_t elements)
+{
+    int count = 0;
+    for (int i = 0; i < p->tensor_count; i++)
+        count += p->tensors[i]->kind == TENSOR_TEMPORARY && shape_count(&p->tensors[i]->shape) >= elements;
+    return count;
+}
+
+/* A text of so many places: keys of all places, of which each place sees those up to it. */
+static Graph *seen_keys(int64_t places)
+{
+    Model *m = new_model(4);
+    DataCall call = {.name = "characters"};
+    DataSet set = {.name = "train"};
+    APPEND(set.calls, set.call_count, call);
+    APPEND(m->sets, m->set_count, set);
+    Graph *g = new_graph(m);
+    Node *token = new_input(g, I32, SHAPE(places), 30), *table = new_variable(g, F32, SHAPE(30, 16)),
+         *w = new_variable(g, F32, SHAPE(16, 16));
+    m->inputs[0].name = "token";
+    Node *x = NODE(g, OP_GATHER, &(int64_t){0}, 1, NULL, table, token);
+    Node *keys = graph_einsum(g, "tc,cd->td", (Node *[]){x, w}, 2, false);
+    Node *scores = graph_einsum(g, "tc,sc->ts", (Node *[]){x, keys}, 2, false), *number = graph_arange(g, places);
+    Node *from = graph_broadcast(g, graph_reshape(g, number, SHAPE(1, places)), SHAPE(places, places));
+    Node *to = graph_broadcast(g, graph_reshape(g, number, SHAPE(places, 1)), SHAPE(places, places));
+    scores = graph_where(g, graph_binary(g, OP_LE, from, to), scores, graph_number(g, 0, F32));
+    Node *seen = graph_einsum(g, "ts,sc->tc", (Node *[]){scores, keys}, 2, false);
+    graph_result(g, ROLE_OUTPUT, "logits", 0, graph_einsum(g, "tc,vc->tv", (Node *[]){seen, table}, 2, false), NULL);
+    return g;
+}
+
+/* A row costs what it has, however large the variable is in which it is replaced, and so does what a place adds to a cache. */
+static void check_replaced(void)
+{
+    enum { TABLE = 2, CACHED = 2 /* number of the variable in either graph */ };
+    double moved[2], kept[2];
+    int copies = 0;
+    for (int k = 0; k < 2; k++) {
+        int64_t rows = k ? 4096 : 64;
+        Graph *g = replaced_rows(rows);
+        Program p = {.model = g->model, .options = &fuse_them, .target = &host_target};
+        moved[k] = bytes_of_writers(fuse(&p, g, PHASE_TRAIN, false), TABLE);
+        Graph *decode = derive_decode(seen_keys(rows));
+        Program q = {.model = decode->model, .options = &fuse_them, .target = &host_target};
+        const Phase *phase = fuse(&q, decode, PHASE_DECODE, false);
+        kept[k] = bytes_of_writers(phase, CACHED);
+        copies += large_temporaries(phase, rows * 16);
+    }
+    report("a replaced row costs what it has",
+           moved[0] != moved[1] || moved[0] < 2 * 24 * 8 ? format("%g and %g bytes", moved[0], moved[1]) : NULL);
+    report("a place adds a row to its cache, and copies none",
+           kept[0] != kept[1] || kept[0] < 2 * 16 * 4 || copies ? format("%g and %g bytes, %d copies", kept[0], kept[1], copies)
+                                                                : NULL);
+}
+
 /* deep nets: the time per layer stays, equal layers share their kernels */
 static void check_depth(void)
 {
@@ -99,6 +166,7 @@ int main(int argc, char **argv)
     if (good == case_count)
         report(format("%d random graphs, fused and separate", random_graphs), NULL);
     check_splits();
+    check_replaced();
     check_depth();
     return failed != 0;
 }

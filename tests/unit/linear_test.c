@@ -49,6 +49,8 @@ static const Case CASES[] = {
     {OP_BROADCAST, "an axis", 1, .shape = {S(1, 3)}, INTS(2, 3)}, {OP_STOP_GRADIENT, "one", 1, TWO}, {OP_OWN, "one", 1, TWO},
     {OP_SCATTER_ADD, "into numbers", 3, .shape = {S(4, 2), S(3), S(3, 2)}, INTS(0), .index = 2},
     {OP_SCATTER_ADD, "into zeros", 3, .shape = {S(4, 2), S(3), S(3, 2)}, INTS(0), .index = 2, .zero = 1},
+    {OP_INDEX_COPY, "into numbers", 3, .shape = {S(4, 2), S(1), S(1, 2)}, INTS(0), .index = 2},
+    {OP_INDEX_COPY, "into zeros", 3, .shape = {S(4, 2), S(1), S(1, 2)}, INTS(0), .index = 2, .zero = 1},
 };
 /* clang-format on */
 
@@ -93,7 +95,8 @@ static double difference(const Case *c, int summed, bool *says)
     bool along[MOST];
     for (int k = 0; k < c->inputs; k++) {
         along[k] = summed >> k & 1;
-        bool whole = c->op == OP_SCATTER_ADD && (c->index >> k & 1), chosen = c->op == OP_WHERE && k == 0;
+        bool whole = (c->op == OP_SCATTER_ADD || c->op == OP_INDEX_COPY) && (c->index >> k & 1),
+             chosen = c->op == OP_WHERE && k == 0;
         variables[k] = (Variable){.name = format("v%d", k), .dtype = whole ? I32 : chosen ? BOOL : F64, .shape = c->shape[k]};
         in[k] = (c->zero & ~summed) >> k & 1 ? graph_fill(g, 0, c->shape[k], F64) : graph_variable(g, k);
     }

@@ -152,7 +152,12 @@ static void evaluate_loops(Fusion *f, FusionRoot *r)
         evaluate(&add, n->in[1], sample, axes + samples + n->ints[0], NULL);
         evaluate(&add, n->in[2], sample, axes + samples, NULL);
     } else {
-        value_at_point(&e, r, axes);
+        if (f->info[n->id].replaced && !r->target) {
+            evaluate(&e, n->in[1], n->sharded ? axes[0] : NULL, axes + n->sharded + n->ints[0], NULL);
+            evaluate(&e, n->in[2], n->sharded ? axes[0] : NULL, axes + n->sharded, NULL);
+        } else {
+            value_at_point(&e, r, axes);
+        }
         r->flops = flops_of(x);
     }
     memory_use(outer);
@@ -209,7 +214,7 @@ static void place_member(Exprs *x, const FusionRoot *shape, Expr **axes, FusionR
                 parallel[count++] = axes[i];
         bool samples = r->target ? r->samples : r->node->sharded;
         r->sample = samples ? parallel[0] : NULL;
-        for (int i = 0; i < r->node->shape.rank; i++)
+        for (int i = 0; i < r->shape->rank; i++)
             r->index[i] = parallel[i + samples];
         return;
     }
@@ -224,7 +229,7 @@ static void place_member(Exprs *x, const FusionRoot *shape, Expr **axes, FusionR
         flat = expr_add(x, flat, expr_scale(x, axes[i], stride));
         stride *= shape->axes[i].extent;
     }
-    from = r->node->shape;
+    from = *r->shape;
     expr_unflatten(x, &from, flat, index);
     r->sample = NULL;
     for (int i = 0; i < shape->axis_count && first; i++)
@@ -381,6 +386,22 @@ static void add_moments(Nest *nest, const FusionRoot *r, const Tensor *tensor, E
             ->moment = i + 1;
 }
 
+/* Adds the store of values at an index into a tensor: SCATTER_ADD, INDEX_COPY. index: of the values' element */
+static Store *add_indexed_store(Nest *nest, Evaluation *e, const Node *n, const Tensor *tensor, Expr *sample, Expr *const *index,
+                                bool outer)
+{
+    Exprs *x = nest->exprs;
+    int axis = (int)n->ints[0], more = n->in[1]->shape.rank;
+    int64_t extent = n->shape.extent[axis];
+    Expr *number = evaluate(e, n->in[1], sample, index + axis, NULL), *at[MAX_RANK];
+    for (int i = 0; i < n->shape.rank; i++)
+        at[i] = i == axis ? expr_index_of(x, number, extent) : index[i < axis ? i : i + more - 1];
+    Expr *value = evaluate(e, n->in[2], sample, index, NULL);
+    Store *s = add_store(nest, tensor, offset_of(x, tensor, n, n->sharded ? sample : NULL, at), value, outer, n);
+    s->guard = expr_range(x, expr_index_of(x, number, 0), 0, extent);
+    return s;
+}
+
 static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
 {
     BuildContext c = {.f = f, .group = g};
@@ -402,6 +423,12 @@ static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
             continue;
         }
         place_member(x, g->shape, axes, r);
+        if (f->info[n->id].replaced && !r->target) {
+            Store *s = add_indexed_store(nest, &e, n, f->info[n->id].replaced, r->sample, r->index, r->outer);
+            s->part = true;
+            s->over_rows = r->over_rows;
+            continue;
+        }
         if (r->target) {
             Expr *value = r->copied
                               ? expr_load(x, r->copied->target, offset_of(x, r->copied->target, n, r->sample, r->index), NULL)
@@ -460,16 +487,7 @@ static void build_scatter(Fusion *f, FusionGroup *g, Kernel *k)
     x->axis_count = scatter_axes(n, x->axis, &samples);
     for (int i = 0; i < x->axis_count; i++)
         axes[i] = expr_axis(x, i);
-    Expr *sample = samples ? axes[0] : NULL, **index = axes + samples;
-    int axis = (int)n->ints[0], more = n->in[1]->shape.rank;
-    int64_t extent = n->shape.extent[axis];
-    Expr *number = evaluate(&add, n->in[1], sample, index + axis, NULL), *at[MAX_RANK];
-    for (int i = 0; i < n->shape.rank; i++)
-        at[i] = i == axis ? expr_index_of(x, number, extent) : index[i < axis ? i : i + more - 1];
-    Expr *value = evaluate(&add, n->in[2], sample, index, NULL);
-    add_store(nest, tensor, offset_of(x, tensor, n, n->sharded ? sample : NULL, at), value, false, n);
-    nest->stores[0].add = true;
-    nest->stores[0].guard = expr_range(x, expr_index_of(x, number, 0), 0, extent);
+    add_indexed_store(nest, &add, n, tensor, samples ? axes[0] : NULL, axes + samples, false)->add = true;
     nest_finish(nest, f->program->target);
     /* two iterations may add to one element if the index depends on the innermost axis */
     x = nest->exprs;
@@ -645,8 +663,11 @@ static void find_arguments(Kernel *k)
         for (int j = 0; j < nest->exprs->count; j++)
             if (nest->exprs->all[j]->kind == X_LOAD)
                 add_argument(&k->reads, &k->read_count, nest->exprs->all[j]->tensor);
-        for (int j = 0; j < nest->store_count; j++)
+        for (int j = 0; j < nest->store_count; j++) {
             add_argument(&k->writes, &k->write_count, nest->stores[j].tensor);
+            if (nest->stores[j].part)
+                add_argument(&k->reads, &k->read_count, nest->stores[j].tensor);
+        }
     }
 }
 

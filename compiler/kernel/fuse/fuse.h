@@ -37,6 +37,7 @@ struct FusionRoot {
     int slot;         /* sinks of the report: index of the element */
     const Place *at;
     bool early, update, backward;
+    const Shape *shape;  /* of the value, or of the row that is replaced (Info.replaced) */
     Axis axes[MAX_AXES]; /* axes of its loops */
     int axis_count;
     bool reduces, reduces_samples, samples /* the loops run over samples */, grouped /* GROUP_SUM: never merged */;
@@ -99,6 +100,7 @@ typedef struct Info {         /* about a node */
     FusionRoot *maker;
     Tensor *tensor;
     Tensor *gathered;              /* ALL_GATHER: the variable that it is gathered into; NULL: none */
+    Tensor *replaced;              /* INDEX_COPY: the variable in which it replaces a row; NULL: none */
     Tensor *result;                /* of a value of a body: the caller's tensor that it is computed into */
     const bool *contraction_reads; /* SCAN, by input: a contraction of the body reads it */
     FusionRoot *scan_results[8];   /* SCAN: the first root of the results that are computed together: by samples, early, update */

@@ -38,7 +38,7 @@ bool fuse_read_elsewhere(const Fusion *f, const FusionRoot *r)
     for (int i = 0; i < info->reader_count; i++)
         if (fuse_group(info->readers[i]) != fuse_group(r))
             return true;
-    return info->result != NULL;
+    return info->result || info->replaced;
 }
 
 FusionRoot *fuse_maker(const Fusion *f, const Read *read) { return read->copy ? read->copy : f->info[read->node->id].maker; }
@@ -206,7 +206,7 @@ static bool reads_fit(const Fusion *f, const FusionGroup *from, const FusionGrou
                 continue;
             bool outer_made = maker->outer || side_from.outer || maker->reduces;
             if (is_over_rows(maker, side_from, true) != is_over_rows(reader, side_by, false) ||
-                f->info[reader->reads[k].node->id].computed_once ||
+                f->info[reader->reads[k].node->id].computed_once || f->info[reader->reads[k].node->id].replaced ||
                 !aligned(reader, outer_reader, &reader->reads[k], outer_made, shape))
                 return false;
         }

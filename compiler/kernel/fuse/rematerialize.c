@@ -68,7 +68,7 @@ static bool may_compute(const Fusion *f, const FusionRoot *r)
 {
     return !is_random_in_order(f, r) && r->kind == ROOT_LOOPS && !r->target && !r->reduces && !r->grouped && !r->not_merged &&
            !f->computed[r->node->id] && OP_INFO[r->node->op].op_class != MARK && !f->info[r->node->id].result &&
-           !f->info[r->node->id].computed_once;
+           !f->info[r->node->id].replaced && !f->info[r->node->id].computed_once;
 }
 
 /* false: there are too many leaves, or one that others cannot read */

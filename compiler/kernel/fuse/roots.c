@@ -296,6 +296,30 @@ static void find_gathered(Fusion *f)
     }
 }
 
+/* A row that is replaced in a variable, which nothing else reads, is written where it is, and the new value is read there
+ * afterwards. */
+static void find_replaced(Fusion *f)
+{
+    const Graph *g = f->graph;
+    int *readers = NEW_ARRAY(int, g->node_count);
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i]->inputs; k++)
+            readers[g->nodes[i]->in[k]->id]++;
+    for (int i = 0; i < g->result_count; i++)
+        readers[g->results[i].value->id]++;
+    for (int i = 0; i < g->result_count && !f->separate; i++) {
+        const Result *r = &g->results[i];
+        const Node *n = r->value, *before = n->op == OP_INDEX_COPY ? n->in[0] : NULL;
+        bool own = r->role == ROLE_UPDATE && before && before->op == OP_VARIABLE && before->ints[0] == r->index;
+        if (own && readers[before->id] == 1 && n->sharded == before->sharded && identity_order(before) &&
+            !variable_is_placed(&g->model->variables[r->index], OVER_ELEMENTS)) {
+            f->info[n->id].replaced = f->variables[r->index];
+            f->variables[r->index]->replaced = true;
+            f->info[n->id].store = true;
+        }
+    }
+}
+
 static bool is_gathered_weight(const Node *n) { return n->op == OP_ALL_GATHER && n->in[0]->op == OP_VARIABLE; }
 
 /* Samples that are computed from a gathered weight are stored: rematerializing them would need the weight again. */
@@ -375,7 +399,8 @@ static void count_uses(Fusion *f, const Node *n)
         if (n->op == OP_SCAN)
             continue;
         bool grows =
-            node_elements(n) > node_elements(x) && (n->op == OP_BROADCAST || n->op == OP_GATHER || n->sharded != x->sharded);
+            node_elements(n) > node_elements(x) && (n->op == OP_BROADCAST || n->op == OP_GATHER || n->sharded != x->sharded ||
+                                                    (n->op == OP_INDEX_COPY && !info->replaced));
         bool overlaps = OP_INFO[n->op].op_class == WINDOW && repeats(n) * node_elements(n) > node_elements(x);
         bool loops =
             node_is_loop_reduction(n) && n->op != OP_SUM && n->op != OP_MAX && n->op != OP_ARGMAX && n->op != OP_GROUP_SUM;
@@ -512,17 +537,28 @@ static bool target_is_split(const Node *n, const Tensor *target)
     return target->kind == TENSOR_VARIABLE && variable_is_placed(&n->graph->model->variables[target->index], OVER_ELEMENTS);
 }
 
+/* Writes the axes of a nest that computes each element by itself, and returns their number. */
+static int axes_of_values(const Shape *s, bool samples, Axis *axes)
+{
+    int count = 0;
+    if (samples)
+        axes[count++] = (Axis){.extent = 1, .samples = true};
+    for (int i = 0; i < s->rank; i++)
+        axes[count++] = (Axis){.extent = s->extent[i]};
+    return count;
+}
+
 FusionRoot *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
 {
     FusionRoot *r = NEW(FusionRoot);
-    *r = (FusionRoot){.node = n, .target = target, .order = f->root_count, .at = n->at};
+    *r = (FusionRoot){.node = n, .shape = &n->shape, .target = target, .order = f->root_count, .at = n->at};
     if (target && (node_is_split(n) || target_is_split(n, target))) {
         r->axes[r->axis_count++] = axis_of_split(&n->shape);
     } else if (target) {
-        if (target->sharded)
-            r->axes[r->axis_count++] = (Axis){.extent = 1, .samples = true};
-        for (int i = 0; i < n->shape.rank; i++)
-            r->axes[r->axis_count++] = (Axis){.extent = n->shape.extent[i]};
+        r->axis_count = axes_of_values(&n->shape, target->sharded, r->axes);
+    } else if (f->info[n->id].replaced) {
+        r->shape = &n->in[2]->shape;
+        r->axis_count = axes_of_values(r->shape, n->sharded, r->axes);
     } else {
         r->axis_count = node_axes(n, r->axes);
         r->reduces = node_is_loop_reduction(n);
@@ -644,6 +680,7 @@ void fuse_find_roots(Fusion *f)
     const Graph *g = f->graph;
     find_needed(f);
     find_gathered(f);
+    find_replaced(f);
     set_computed_once(f);
     estimate(f);
     choose(f);
@@ -673,9 +710,10 @@ void fuse_find_roots(Fusion *f)
         if (copy)
             copy->copy_reader = r;
         if (!info->tensor)
-            info->tensor = summed         ? f->info[summed->id].tensor
-                           : info->result ? info->result
-                                          : add_temporary(f, g->nodes[i], node_label(n));
+            info->tensor = summed           ? f->info[summed->id].tensor
+                           : info->result   ? info->result
+                           : info->replaced ? info->replaced
+                                            : add_temporary(f, g->nodes[i], node_label(n));
         info->tensor->partial = info->tensor->partial || (summed && !variable);
         r->kind = summed                              ? ROOT_REDUCE
                   : n->op == OP_SCATTER_ADD           ? ROOT_SCATTER
@@ -698,7 +736,7 @@ void fuse_find_roots(Fusion *f)
         int slot = 0;
         if (result->role == ROLE_UPDATE || result->role == ROLE_INIT) {
             target = f->variables[result->index];
-            if (f->info[n->id].gathered == target)
+            if (f->info[n->id].gathered == target || f->info[n->id].replaced == target)
                 continue;
         } else if (result->role == ROLE_OUTPUT) {
             target = fuse_add_tensor(f, TENSOR_OUTPUT, format("out.%s", name), outputs++, n->dtype, &n->shape, n->sharded, n);

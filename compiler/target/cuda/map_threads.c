@@ -444,7 +444,7 @@ static void map_scatter(Nest *add, int64_t most)
 static bool is_by_element(const Kernel *k)
 {
     const Nest *nest = k->nest_count == 1 ? &k->nests[0] : NULL;
-    bool may = nest && !nest->reduction_count && !nest->serial && !nest->stores[0].add;
+    bool may = nest && !nest->reduction_count && !nest->serial && !nest->stores[0].add && !nest->stores[0].part;
     for (int i = 0; may && i < nest->exprs->axis_count; i++)
         may = nest->exprs->axis[i].kind == AXIS_PLAIN && (!nest->exprs->axis[i].samples || nest->exprs->axis[i].elements > 0);
     for (int i = 0; may && i < nest->exprs->count; i++)
