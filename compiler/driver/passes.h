@@ -18,7 +18,7 @@
     F(SIMPLE, "folded graphs, with einsums of two operands")                                                                     \
     F(GRADIENTS, "gradients of the trained variables")                                                                           \
     F(STEP, "the whole step: optimizer, metrics, reports, predict")                                                              \
-    F(DISTRIBUTION, "nodes with a distribution, and reductions")                                                                 \
+    F(DISTRIBUTION, "nodes with a placement, and reductions")                                                                    \
     F(PRECISION, "types of the model's precision")                                                                               \
     F(LAYOUT, "the order of variables in memory")                                                                                \
     F(VARIANTS, "full and partial graphs")                                                                                        \

@@ -28,7 +28,7 @@ Graph *delay_gradients(Graph *train);
 /* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; skipped steps; averages; OBSERVED */
 Graph *update(Graph *train);
 Graph *count_applied(Graph *); /* `step` in other graphs, if steps may be skipped */
-/* distribute.c     every node's distribution; REDUCE where Partial must become Replicated */
+/* distribute.c     every node's placement; REDUCE where Partial must become Replicated */
 Graph *distribute(Graph *);
 /* accumulate.c     accumulate > 1: cuts at the reductions; adds accumulators to the model */
 bool has_micro_batches(Model *, const Graph *train); /* reports an error if the model requires them and they are impossible */
@@ -40,7 +40,7 @@ Graph *choose_precision(Graph *);
 Graph *send_one_bit(Graph *train);
 /* bf16_gradients.c        REDUCE and REDUCE_SCATTER of gradients in bf16, after shard */
 Graph *round_gradients(Graph *);
-/* shard.c          gradients to REDUCE_SCATTER, updates of the own part, ALL_GATHER; Variable.split. graphs: of all phases */
+/* shard.c          gradients to REDUCE_SCATTER, updates of the own part, ALL_GATHER; variables placed. graphs: of all phases */
 void shard(Model *, Sharding, const Graph *train, Graph *const *graphs, int graph_count, Graph **sharded);
 /* layout.c         order of variables in memory */
 void choose_layout(Model *, Graph **graphs, int graph_count);
