@@ -10,7 +10,7 @@
 /* ---- terms */
 /* clang-format off */
 typedef enum Level { /* precedence of a term, by C's levels */
-    LEVEL_CHOICE, LEVEL_OR, LEVEL_AND, LEVEL_EQUAL, LEVEL_LESS, LEVEL_SUM, LEVEL_PRODUCT, LEVEL_UNARY, LEVEL_ATOM
+    LEVEL_CHOICE, LEVEL_OR, LEVEL_AND, LEVEL_BITS, LEVEL_EQUAL, LEVEL_LESS, LEVEL_SUM, LEVEL_PRODUCT, LEVEL_UNARY, LEVEL_ATOM
 } Level;
 /* clang-format on */
 

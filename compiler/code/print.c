@@ -76,14 +76,21 @@ static void print_formula(Printing *p, const Term *x)
     }
 }
 
-/* C compilers warn of && inside || without parentheses */
+/* C compilers warn of && inside || without parentheses, and of what is computed bit by bit inside other operations: there all three
+ * signs have one level, so an operand that has one is in parentheses. */
 static Level left_of(const Term *x)
 {
-    return x->level == LEVEL_OR ? LEVEL_EQUAL : x->level == LEVEL_LESS || x->level == LEVEL_EQUAL ? x->level + 1 : x->level;
+    return x->level == LEVEL_BITS                              ? LEVEL_UNARY
+           : x->level == LEVEL_OR                              ? LEVEL_EQUAL
+           : x->level == LEVEL_LESS || x->level == LEVEL_EQUAL ? x->level + 1
+                                                               : x->level;
 }
 static Level right_of(const Term *x)
 {
-    return x->level == LEVEL_OR ? LEVEL_EQUAL : x->level == LEVEL_AND ? LEVEL_AND : x->level + 1;
+    return x->level == LEVEL_BITS  ? LEVEL_UNARY
+           : x->level == LEVEL_OR  ? LEVEL_EQUAL
+           : x->level == LEVEL_AND ? LEVEL_AND
+                                   : x->level + 1;
 }
 
 static void print_inside(Printing *p, const Term *x)

@@ -509,14 +509,10 @@ Expr *expr_value_of(Exprs *x, Expr *index, Dtype dtype)
 }
 
 /* Returns an integer value that is computed from indices and constants as an index; NULL: it is not that simple. */
-static Expr *as_index(Exprs *x, Expr *v)
+static Expr *as_index(Exprs *, Expr *);
+
+static Expr *index_of_result(Exprs *x, Expr *v)
 {
-    if (v->kind == X_VALUE_OF)
-        return v->in[0];
-    if (v->kind == X_NUMBER)
-        return expr_index(x, (int64_t)v->number);
-    if (v->kind != X_OP || dtype_is_float(v->dtype) || v->dtype == BOOL)
-        return NULL;
     if (v->op == OP_CAST)
         return v->in[0]->dtype == BOOL || dtype_is_float(v->in[0]->dtype) ? NULL : as_index(x, v->in[0]);
     if (v->op != OP_ADD && v->op != OP_SUB && v->op != OP_MUL)
@@ -530,6 +526,21 @@ static Expr *as_index(Exprs *x, Expr *v)
         return b->kind == X_SUM && b->count == 0 ? expr_scale(x, a, b->constant) : NULL;
     }
     return expr_add(x, a, expr_scale(x, b, v->op == OP_SUB ? -1 : 1));
+}
+
+/* Returns a value as a sum of axes; NULL if it is none, or if it may wrap in its own type. */
+static Expr *as_index(Exprs *x, Expr *v)
+{
+    if (v->kind == X_VALUE_OF)
+        return v->in[0];
+    if (v->kind == X_NUMBER)
+        return expr_index(x, (int64_t)v->number);
+    if (v->kind != X_OP || dtype_is_float(v->dtype) || v->dtype == BOOL)
+        return NULL;
+    Expr *index = index_of_result(x, v);
+    bool fits = index && cast_number(I64, v->dtype, (double)index->low) == (double)index->low &&
+                cast_number(I64, v->dtype, (double)index->high) == (double)index->high;
+    return fits ? index : NULL;
 }
 
 Expr *expr_index_of(Exprs *x, Expr *value, int64_t extent)

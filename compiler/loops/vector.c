@@ -316,9 +316,9 @@ static const Term *op_vector(Lowering *p, const Expr *e)
         return convert(p, operand(p, e->in[0]), e->in[0]->dtype, e->dtype);
     case OP_MAX: return call_of(p, e, "better", of);
     case OP_WINDOW_MAX: return call_of(p, e, "beats", of);
-    case OP_BIT_AND: return term_binary(LEVEL_AND, operand(p, e->in[0]), "&", operand(p, e->in[1]));
-    case OP_BIT_OR: return term_binary(LEVEL_AND, operand(p, e->in[0]), "|", operand(p, e->in[1]));
-    case OP_BIT_XOR: return term_binary(LEVEL_AND, operand(p, e->in[0]), "^", operand(p, e->in[1]));
+    case OP_BIT_AND: return term_binary(LEVEL_BITS, operand(p, e->in[0]), "&", operand(p, e->in[1]));
+    case OP_BIT_OR: return term_binary(LEVEL_BITS, operand(p, e->in[0]), "|", operand(p, e->in[1]));
+    case OP_BIT_XOR: return term_binary(LEVEL_BITS, operand(p, e->in[0]), "^", operand(p, e->in[1]));
     case OP_BIT_NOT: return term_unary("~", operand(p, e->in[0]));
     default: return call_of(p, e, OP_INFO[e->op].name, of);
     }

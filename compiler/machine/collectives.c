@@ -155,9 +155,11 @@ static double ring_rate(const Machine *m, int count, double *latency_us, double 
 }
 
 /* Returns the rate of the slowest route from a device into a switch that adds; 0: there is no switch that all devices reach. */
-static double switch_rate(const Machine *m, int count, double *latency_us)
+/* number: of the switch */
+static double switch_rate(const Machine *m, int count, int *number, double *latency_us)
 {
     for (int s = 0; s < m->switch_count; s++) {
+        *number = s;
         double rate = 1e300;
         *latency_us = 0;
         for (int d = 0; d < count && m->switches[s].adds; d++) {
@@ -316,7 +318,7 @@ Members members_of(const Machine *m, Processor p, int nodes, int devices)
     g.ring = ring_rate(m, n, &g.ring_us, rates);
     for (int i = 0; i < 2 * m->link_count && g.ring > 0; i++)
         rates[i] /= g.ring;
-    g.in_switch = switch_rate(m, n, &g.switch_us);
+    g.in_switch = switch_rate(m, n, &g.adding_switch, &g.switch_us);
     Transfer *all = NEW_ARRAY(Transfer, n * n);
     const double BYTES = 1e9;
     for (int what = 0; what < COLLECTS; what++) {
@@ -473,11 +475,9 @@ Cost cost_collective(const Members *g, Collect what, Method method, double bytes
 static void add_switch(const Members *g, double bytes, int n, double *of_link)
 {
     const Machine *m = g->machine;
-    int s = 0;
-    while (s < m->switch_count && !m->switches[s].adds)
-        s++;
+    int place = machine_host(m) + 1 + g->adding_switch;
     for (int d = 0; d < n; d++) {
-        Transfer both[] = {{d, machine_host(m) + 1 + s, bytes}, {machine_host(m) + 1 + s, d, bytes}};
+        Transfer both[] = {{d, place, bytes}, {place, d, bytes}};
         add_transfers(m, both, 2, 1, of_link);
     }
 }

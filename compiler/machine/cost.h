@@ -128,6 +128,7 @@ typedef struct Members { /* the members of a collective, and what their links pr
     double network, network_us;
     const double *network_load; /* by link and direction: bytes on it, if each member sends and receives a byte */
     double ring, ring_us; /* bytes a second into each device, all rings together, and latency of a step; 0: there is no ring */
+    int adding_switch;    /* its number, if in_switch > 0 */
     double in_switch, switch_us;
     const double *ring_load;           /* by link and direction: fraction of a ring step's bytes that crosses it */
     const double *copy_load[COLLECTS]; /* likewise: bytes on it per byte, of all copies */

@@ -451,6 +451,10 @@ static Node *any_of_bits(Pool *p)
     b = small_whole(g, graph_cast(g, small_whole(g, b), a->dtype));
     if (!draw(6))
         return small_whole(g, graph_unary(g, OP_BIT_NOT, a));
+    if (!draw(3)) /* one of the first three inside another: their results need no limit */
+        b = draw(2) ? graph_binary(g, OPS_OF[draw(3)], a, b) : graph_unary(g, OP_BIT_NOT, b);
+    if (!draw(6))
+        return graph_binary(g, OPS_OF[draw(3)], graph_binary(g, OPS_OF[draw(3)], b, a), a);
     Op op = OPS_OF[draw(COUNT(OPS_OF))];
     return small_whole(g, graph_binary(g, op, a, b));
 }

@@ -114,6 +114,13 @@ static Graph *whole_numbers(void)
         graph_result(g, ROLE_OUTPUT, format("d%d", t), 0, graph_sum(g, graph_unary(g, OP_ABS, i), (int[]){0}, 1), NULL);
     }
     graph_result(g, ROLE_OUTPUT, "bool", 0, graph_cast(g, graph_cast(g, graph_unary(g, OP_FLOOR, x), BOOL), F64), NULL);
+    Node *a = new_input(g, I32, SHAPE(64), 50), *b = new_input(g, I32, SHAPE(64), 50), *c = new_input(g, I32, SHAPE(64), 50);
+    for (int k = 0; k < 18; k++) { /* operations on bits, each inside each, on both sides */
+        static const Op BITS[] = {OP_BIT_AND, OP_BIT_OR, OP_BIT_XOR};
+        Node *inner = graph_binary(g, BITS[k % 3], graph_binary(g, OP_ADD, a, graph_weak(g, k)), b);
+        graph_result(g, ROLE_OUTPUT, format("bits_%d", k), 0,
+                     k < 9 ? graph_binary(g, BITS[k / 3], inner, c) : graph_binary(g, BITS[k / 3 - 3], c, inner), NULL);
+    }
     return g;
 }
 

@@ -663,7 +663,7 @@ static const Term *open_hits(Loops *l, const Term *found, const Term *look, cons
     code_count(&p->to, "int", look, zero, term_whole(ITERATIONS_AT_ONCE), NULL);
     const Term *there =
         term_binary(LEVEL_AND, term_binary(LEVEL_LESS, zero, "<=", row), "&&", less(row, count_term(l->nest->row->constant)));
-    const Term *owner = term_binary(LEVEL_AND, row, "&", count_term(s->owners - 1)); /* binds less tightly than == */
+    const Term *owner = term_binary(LEVEL_BITS, row, "&", count_term(s->owners - 1));
     code_declare(&p->to, "const bool", mine, term_binary(LEVEL_AND, there, "&&", term_binary(LEVEL_EQUAL, owner, "==", warp)));
     Statement *loop = code_for(&p->to, "uint32_t", bits, CALL("__ballot_sync", term_word("0xffffffffu"), mine), bits);
     code_step(loop, bits, "&=", term_binary(LEVEL_SUM, bits, "-", term_word("1")));

@@ -146,8 +146,10 @@ void contraction_print_table(const Contraction *plan, const char *name, Text *te
              (long long)t->packed, t->keep ? "true" : "false");
     if (t->unroll)
         text_add(text, ", .unroll = true");
-    if (t->a + t->b != 0)
-        text_add(text, ", .%c = %lld", t->b != 0 ? 'b' : 'a', (long long)(t->a + t->b));
+    if (t->a != 0)
+        text_add(text, ", .a = %lld", (long long)t->a);
+    if (t->b != 0)
+        text_add(text, ", .b = %lld", (long long)t->b);
     text_add(text, "};\n");
 }
 

@@ -71,7 +71,10 @@ static void add_fill(ScanLowering *w, const Tensor *to, double value)
     }
     code_count(&w->base.to, "int64_t", i, to->sharded ? first : zero, to->sharded ? term_times(term_word("end"), all) : all,
                NULL);
-    code_set(&w->base.to, term_element(name, i), "=", literal_term(value, to->dtype));
+    const Term *literal = literal_term(value, to->dtype);
+    if (dtype_is_half(to->dtype))
+        literal = CALL(format("mgpu_to_%s", dtype_name(to->dtype)), literal);
+    code_set(&w->base.to, term_element(name, i), "=", literal);
     code_bare(&w->base.to);
 }
 
