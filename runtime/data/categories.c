@@ -1,8 +1,8 @@
 /* categories.c: maps words to classes.
  *
  * The training set decides for each class input: if all its words are whole numbers below n, in any spelling (3, 3.0, +3, 3e0),
- * they are the classes. Otherwise its words in order (numbers by value, others by bytes) are classes 0, 1, ..., without the class
- * `other`. If all words are whole numbers, different spellings of one are one word. Words with `places`, such as names of
+ * they are the classes. Otherwise its words in order (numbers by value, others by bytes) are classes 0, 1, ..., without those that
+ * `other` and `ignore` name. If all words are whole numbers, different spellings of one are one word. Words with `places`, such as names of
  * folders, are always in byte order. With `other`, words that no sample has are not categories, and if there are too many, only
  * the most frequent have classes. A missing word (text NULL) and a word without a class are `other`. A word that is the number of
  * `ignore` is that label. The tables are saved in the metadata of the file of weights, as JSON: input -> list of words by class
@@ -183,6 +183,15 @@ static bool whole_number(const char *text, int64_t *value)
     return whole;
 }
 
+/* True if `ignore` is one of the classes 0 to n - 1, so that no word may have it. */
+static bool ignores_class(const mgpu_input *in) { return in->ignore >= 0 && in->ignore < in->classes; }
+
+/* Returns how many classes words may have: all but those that `other` and `ignore` name. */
+static int64_t classes_for_words(const mgpu_input *in)
+{
+    return in->classes - (in->other != MGPU_NO_LABEL) - (ignores_class(in) && in->ignore != in->other);
+}
+
 static char *number_text(int64_t value) { return mgpu_format("%lld", (long long)value); }
 
 static bool usual_spelling(const char *text, int64_t value)
@@ -257,7 +266,7 @@ int64_t mgpu_word_beyond(const mgpu_input *in, const Words *words)
     for (int64_t k = 0; k < words->count; k++) {
         if (!words->text[k] || is_ignored(in, words, k))
             continue;
-        if (count++ == in->classes)
+        if (count++ == classes_for_words(in))
             beyond = k;
         numbers = numbers && whole_number(words->text[k], &value);
         if (numbers && strange < 0 && !admitted(in, value))
@@ -284,19 +293,22 @@ static void ignore_negative(const mgpu_input *in, const SimilarWord *list, int64
 
 static _Noreturn void too_many(const mgpu_input *in, const Words *all, const SimilarWord *list, int64_t count, const char *place)
 {
-    char text[400], cure[100];
+    char text[400], cure[100], ignored[40] = "";
     int64_t beyond = mgpu_word_beyond(in, all);
+    bool apart = ignores_class(in);
     const char **words = mgpu_allocate((size_t)count, sizeof *words);
     for (int64_t k = 0; k < count; k++)
         words[k] = list[k].text;
     list_words(words, count, text, sizeof text);
     ignore_negative(in, list, count, cure, sizeof cure);
-    mgpu_fail(
-        MGPU_BAD_INPUT,
-        "%s: '%.40s' is one of %lld categories (%s); input '%s' has %lld classes; write class(%lld), or class(%lld, other = 0), "
-        "where the most frequent ones have classes of their own%s",
-        place, beyond >= 0 ? all->text[beyond] : "", (long long)count, text, in->tensor.name, (long long)in->classes,
-        (long long)count, (long long)in->classes, cure);
+    if (apart)
+        snprintf(ignored, sizeof ignored, ", ignore = %lld", (long long)in->ignore);
+    mgpu_fail(MGPU_BAD_INPUT,
+              "%s: '%.40s' is one of %lld categories (%s); input '%s' has %lld classes%s; write class(%lld%s), or class(%lld%s, "
+              "other = %d), where the most frequent ones have classes of their own%s",
+              place, beyond >= 0 ? all->text[beyond] : "", (long long)count, text, in->tensor.name,
+              (long long)classes_for_words(in), apart ? " beside the one that is ignored" : "", (long long)count + apart, ignored,
+              (long long)in->classes, ignored, in->ignore == 0, cure);
 }
 
 /* Reports how words that look like numbers are understood. table: they get classes, otherwise they are the classes. */
@@ -339,7 +351,7 @@ static CategoryTable *make_table(Categories *c, const mgpu_input *in, const Word
                                  const char *beyond)
 {
     SimilarWord *list = mgpu_allocate((size_t)words->count, sizeof *list);
-    int64_t count = 0, capacity = in->classes - (in->other != MGPU_NO_LABEL);
+    int64_t count = 0, capacity = classes_for_words(in);
     bool numbers = !words->places, any = false;
     for (int64_t k = 0; k < words->count; k++) {
         if (!words->text[k] || (used && !used[k]))
@@ -366,9 +378,9 @@ static CategoryTable *make_table(Categories *c, const mgpu_input *in, const Word
             count = capacity;
             qsort(list, (size_t)count, sizeof *list, numbers ? by_number : by_text);
         }
-        t->words.text = mgpu_allocate((size_t)count + 1, sizeof *t->words.text);
+        t->words.text = mgpu_allocate((size_t)count + 2, sizeof *t->words.text); /* and those of `other` and `ignore` */
         for (int64_t k = 0, class = 0; k < count; k++, class ++) {
-            if (class == in->other)
+            while (class == in->other || class == in->ignore)
                 class ++;
             t->words.text[class] = numbers ? number_text(list[k].number) : mgpu_format("%s", list[k].text);
             t->words.count = class + 1;

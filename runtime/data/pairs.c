@@ -5,6 +5,7 @@
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ enum { LEFT, RIGHT, SAME };
 
 typedef struct Labelled {
     double label;
+    int64_t whole; /* the label of i64, since several of them may be one double; else 0 */
     int64_t sample;
 } Labelled;
 typedef struct Pairs {
@@ -94,8 +96,24 @@ static void close_pairs(Stream *s)
 static int by_label(const void *a, const void *b)
 {
     const Labelled *x = a, *y = b;
-    return x->label != y->label ? (x->label > y->label) - (x->label < y->label)
-                                : (x->sample > y->sample) - (x->sample < y->sample);
+    return x->label != y->label   ? (x->label > y->label) - (x->label < y->label)
+           : x->whole != y->whole ? (x->whole > y->whole) - (x->whole < y->whole)
+                                  : (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+static bool same_label(const Labelled *a, const Labelled *b) { return a->label == b->label && a->whole == b->whole; }
+
+static Labelled read_label(const Stream *s, int64_t sample, int label, const Item *item)
+{
+    char place[600];
+    Labelled l = {.label = mgpu_to_double(item->data, item->dtype, 0), .sample = sample};
+    if (item->dtype == MGPU_I64)
+        memcpy(&l.whole, item->data, sizeof l.whole);
+    if (isnan(l.label)) {
+        mgpu_describe(s->from, sample, label, place, sizeof place);
+        mgpu_fail(MGPU_BAD_INPUT, "%s%s: the label is nan; pairs are made of labels that are equal or differ", s->where, place);
+    }
+    return l;
 }
 
 static void sort_labels(Stream *s, Pairs *p, int label)
@@ -111,13 +129,13 @@ static void sort_labels(Stream *s, Pairs *p, int label)
         memset(items, 0, sizeof items);
         items[label].wanted = true;
         s->from->read(s->from, i, &r, items);
-        p->sorted[i] = (Labelled){mgpu_to_double(items[label].data, items[label].dtype, 0), i};
+        p->sorted[i] = read_label(s, i, label, &items[label]);
         mgpu_reading_reset(&r);
     }
     mgpu_reading_close(&r);
     qsort(p->sorted, (size_t)n, sizeof *p->sorted, by_label);
     for (int64_t begin = 0, end; begin < n; begin = end) {
-        for (end = begin; end < n && p->sorted[end].label == p->sorted[begin].label; end++)
+        for (end = begin; end < n && same_label(&p->sorted[end], &p->sorted[begin]); end++)
             p->place[p->sorted[end].sample] = end;
         for (int64_t k = begin; k < end; k++) {
             p->begin[k] = begin;

@@ -351,6 +351,27 @@ static void test_pairs(void)
     for (int k = 0; k < COUNT(lists); k++)
         free(lists[k]);
     mgpu_close_set(&d);
+
+    /* labels that are equal only as doubles */
+    static const int64_t LARGE[] = {1LL << 53, (1LL << 53) + 1, 1LL << 53, (1LL << 53) + 1};
+    f = fopen(format("%s/four.npy", folder), "wb"), g = fopen(format("%s/large-label.npy", folder), "wb");
+    mgpu_write_npy(f, MGPU_F64, 1, (int64_t[]){COUNT(LARGE)}, x);
+    mgpu_write_npy(g, MGPU_I64, 1, (int64_t[]){COUNT(LARGE)}, LARGE);
+    fclose(f);
+    fclose(g);
+    p = program_of("input left: f64  input right: f64  input same: bool",
+                   "train = npy(x = \"four.npy\", label = \"large-label.npy\") |> pairs()");
+    open_set(&d, p, "train", folder, NULL);
+    bool exact = true;
+    for (int epoch = 0; epoch < 8; epoch++) {
+        right = read_input(&d, "right", 5, epoch), same = read_input(&d, "same", 5, epoch);
+        for (int i = 0; i < COUNT(LARGE); i++)
+            exact = exact && (LARGE[i] == LARGE[(int)right[i]]) == (same[i] != 0);
+        free(right);
+        free(same);
+    }
+    say("pairs/large-labels", exact);
+    mgpu_close_set(&d);
 }
 
 /* ---- categories: fixed by train, saved, read again */
@@ -464,6 +485,26 @@ static void test_ignored_words(void)
          "label\n-100\n-100\n-100\n-100\n",
          {-100, -100, -100, -100},
          "{\"label\":\"numbers\"}"},
+        {"class 0",
+         "input label: class(3, ignore = 0)",
+         "label\ncat\n0\ndog\ncat\n",
+         {1, 0, 2, 1},
+         "{\"label\":[null,\"cat\",\"dog\"]}"},
+        {"last class",
+         "input label: class(3, ignore = 2)",
+         "label\nbee\n2\nant\nbee\n",
+         {1, 2, 0, 1},
+         "{\"label\":[\"ant\",\"bee\"]}"},
+        {"numbers beyond",
+         "input label: class(3, ignore = 1)",
+         "label\n70\n1\n8\n70\n",
+         {2, 1, 0, 2},
+         "{\"label\":[\"8\",null,\"70\"]}"},
+        {"class beside other",
+         "input label: class(4, ignore = 0, other = 1)",
+         "label\nb\na\n\"\"\nb\n",
+         {3, 2, 1, 3},
+         "{\"label\":[null,null,\"a\",\"b\"]}"},
     };
     for (int i = 0; i < COUNT(CASES); i++) {
         Categories *categories = mgpu_new_categories(false);
@@ -998,6 +1039,11 @@ static void test_refusals(void)
     refuses("pairs-one-label", "input left: f32  input same: bool",
             "train = csv(\"one.csv\", x = \"x\", label = \"label\") |> pairs()",
             "all 2 samples have one label: there are no pairs that differ");
+    write_file("three.csv", "kind\na\nb\nc\n");
+    refuses(
+        "words-beside-ignored", "input kind: class(3, ignore = 0)", "train = csv(\"three.csv\")",
+        "'c' is one of 3 categories ('a', 'b', 'c'); input 'kind' has 2 classes beside the one that is ignored; write class(4, "
+        "ignore = 0), or class(3, ignore = 0, other = 1), where");
 }
 
 int main(void)
