@@ -71,7 +71,8 @@ static int summed_factor(Factors *f, int64_t extent)
     return factor;
 }
 
-/* Adds the factor of the samples, which the result has, or which is summed. TOTAL has none; GROUP_SUM and loops may make samples. */
+/* Adds the factor of the samples, which the result has, or which is summed. TOTAL has none; GROUP_SUM and loops may make
+ * samples. */
 static void add_samples(Factors *f, const Node *n)
 {
     bool sums = node_sums_samples(n) && (OP_INFO[n->op].linear != NOT_LINEAR || n->op == OP_MOMENTS);

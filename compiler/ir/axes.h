@@ -12,8 +12,8 @@
  * running sums, sorting, maxima. The samples are one more axis. So are all elements together, row-major: element-wise operations
  * and reshapes keep them. Parts of them are operations on flat values.
  *
- * Placements (ir/placement.c), the selections of gradients (passes/selection.c) and decoding (passes/decode_rows.c) use this rule,
- * and the batching of loops (passes/loops_batch.c) uses the attributes with one more axis. */
+ * Placements (ir/placement.c), the selections of gradients (passes/selection.c) and decoding (passes/decode_rows.c) use this
+ * rule, and the batching of loops (passes/loops_batch.c) uses the attributes with one more axis. */
 #ifndef MGPU_AXES_H
 #define MGPU_AXES_H
 

@@ -53,8 +53,8 @@ enum { SAMPLES_AXIS = MAX_RANK, ELEMENTS_AXIS, VALUE_AXES };
 
 /* Devices are a mesh; placement.h has the table of its axes. Where a value is along one of them:
  *   REPLICATED   the same on every device
- *   SHARDED      each device has a range of the value's `axis`; a dump calls it "sharded" along the samples, and "split" along the
- *                elements
+ *   SHARDED      each device has a range of the value's `axis`; a dump calls it "sharded" along the samples, and "split" along
+ *                the elements
  *   PARTIAL      each device has a term, and the value is their sum: an all-reduce is pending
  *   LOCAL        each device has a value of its own
  * Transfers change placements (mgpu_transfers.h), and operations keep them by the rules of placement.c. */

@@ -1,7 +1,7 @@
-/* axes_test: what each operation says of its axes (compiler/ir/axes.h): the rule as text, and, by the placements that follow from it
- * (compiler/ir/placement.h), against the interpreter: each of some devices has its range of sharded operands, its term of partial
- * ones, and all of the others. What they compute, joined as the placement of the result says, is the result. An axis that the rule
- * does not have must not be sharded. An operation without a case fails. */
+/* axes_test: what each operation says of its axes (compiler/ir/axes.h): the rule as text, and, by the placements that follow from
+ * it (compiler/ir/placement.h), against the interpreter: each of some devices has its range of sharded operands, its term of
+ * partial ones, and all of the others. What they compute, joined as the placement of the result says, is the result. An axis that
+ * the rule does not have must not be sharded. An operation without a case fails. */
 #include "compiler/ir/axes.h"
 #include "compiler/ir/placement.h"
 
@@ -368,8 +368,8 @@ static double off_on_devices(const Devices *d, const Case *c, const Array *in, c
     return d->is.kind == REPLICATED ? worst : difference(&all, whole);
 }
 
-/* Adds the ways in which the operands may be placed on so many devices, with this factor sharded; 0: none: with and without partial
- * operands. Returns false if one is wrong. */
+/* Tries each way in which the operands may be placed on so many devices: those with the factor sharded (0: none), the others replicated
+ * or partial. Adds the number of ways to *ways; returns false if one is wrong. */
 static bool try_ways(const Case *c, const Array *in, const Array *whole, const Node *n, const Factors *f, int factor,
                      int64_t count, int *ways)
 {
