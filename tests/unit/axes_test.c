@@ -368,8 +368,8 @@ static double off_on_devices(const Devices *d, const Case *c, const Array *in, c
     return d->is.kind == REPLICATED ? worst : difference(&all, whole);
 }
 
-/* Tries each way in which the operands may be placed on so many devices: those with the factor sharded (0: none), the others replicated
- * or partial. Adds the number of ways to *ways; returns false if one is wrong. */
+/* Tries each way in which the operands may be placed on so many devices: those with the factor sharded (0: none), the others
+ * replicated or partial. Adds the number of ways to *ways; returns false if one is wrong. */
 static bool try_ways(const Case *c, const Array *in, const Array *whole, const Node *n, const Factors *f, int factor,
                      int64_t count, int *ways)
 {
