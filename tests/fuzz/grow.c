@@ -118,16 +118,18 @@ const char *grow_model(uint64_t seed, const GrowOptions *options)
     int statements = options->statements ? options->statements : 3 + below(g, 18);
     for (int i = 0; i < statements; i++)
         grow_statement(g);
+    bool chosen = g->smooth && chance(g, 50) && grow_choice(g); /* and only some samples have a loss */
     /* the last value counts, others may */
     const Value *last = &g->pool[g->count - 1];
-    text_add(&g->losses, "    loss mse(%s |> flatten() |> dense(2), 0.5)\n", last->name);
+    const char *loss = format("mse(%s |> flatten() |> dense(2), 0.5)", last->name);
+    text_add(&g->losses, chosen ? "    loss weighted(%s, flatten(%s)[0] > 0)\n" : "    loss %s\n", loss, g->pool[0].name);
     if (g->traps)
         grow_trap(g);
     if (!last->sample)
         text_add(&g->losses, "    loss base = mse(tanh(%s), 0.2)\n", g->pool[0].name);
     else
         text_add(&g->losses, "    output last = %s\n", last->name);
-    for (int i = below(g, 4); i > 0; i--)
+    for (int i = chosen ? 0 : below(g, 4); i > 0; i--)
         grow_loss(g);
     Text t = {0};
     text_add(&t, "# grown from the seed %llu\n%smodel grown {\n%s\n%s\n%s}\n\n", (unsigned long long)seed, text_of(&g->layers),

@@ -64,7 +64,7 @@ typedef bool Growth(Grower *);
 Growth grow_conv, grow_conv_transpose, grow_pool, grow_image, grow_norm, grow_noise, grow_sequence, grow_lookup, grow_weight,
     grow_loop, grow_shared, grow_users_layer, grow_whole, grow_state, grow_cube;
 Growth grow_gather, grow_scatter, grow_scatter_own, grow_largest, grow_bilinear;
-Growth grow_scan, grow_recurrent, grow_walk, grow_ctc;
+Growth grow_scan, grow_choice, grow_recurrent, grow_walk, grow_ctc;
 Growth grow_slice, grow_reshape, grow_transpose, grow_view, grow_dense, grow_einsum, grow_matmul;
 const char *filled(const char *form, const char *a, const char *b); /* `$` and `#` of the form are a and b */
 /* both: the shape of a form that has both */

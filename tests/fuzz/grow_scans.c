@@ -280,6 +280,24 @@ bool grow_scan(Grower *g)
     return true;
 }
 
+/* steps that choose by what they carry, before a matmul, among values that depend on a weight */
+bool grow_choice(Grower *g)
+{
+    static const char *const FORMS[] = {"exp(-%s * %s)", "%s * %s", "sqrt((%s * %s) ** 2 + 0.1)", "sin(%s * %s)"};
+    static const char *const OTHERS[] = {"0", "0", "0.5 * %s", "-%s"};
+    const Value *x = pick_rank(g, 2, 2);
+    if (!x || x->e[0] > MOST_STEPS || g->count + 4 > MOST_VALUES)
+        return false;
+    const char *w = new_name(g, "w"), *u = new_name(g, "w"), *h = new_name(g, "c"), *s = new_name(g, "s");
+    const char *values = format(FORMS[below(g, COUNT(FORMS))], x->name, w), *other = format(OTHERS[below(g, COUNT(OTHERS))], s);
+    long long k = x->e[1], width = k + below(g, 3);
+    bool sample = x->sample;
+    SAY("    weight %s: f32[%lld] = normal(0.5)\n    weight %s: f32[%lld, %lld] = normal(0.7)\n", w, k, u, width, k);
+    SAY("    %s = 0.3 * ones([%lld])\n    scan %s in %s {\n", h, width, s, values);
+    SAY("        %s = tanh(0.5 * %s + %s @ where(%s[:%lld] > 0.1, %s, %s) + 0.1)\n    }\n", h, h, u, h, k, s, other);
+    return define(g, of_rank1(width, sample), format("1 * %s", h));
+}
+
 /* ---- layers with loops */
 
 static const char *recurrent_cell(Grower *g, int64_t width)
