@@ -32,7 +32,8 @@ static int add_variable(Decoding *d, const Node *of, const char *name, Shape sha
 static int new_cache(Decoding *d, const Node *of, Shape shape, Dtype dtype)
 {
     const char *layer = of->path ? of->path : "";
-    return add_variable(d, of, format("%s%scache", layer, *layer ? "." : ""), shape, dtype_is_float(dtype) ? dtype : I32);
+    Dtype kept = dtype_is_float(dtype) || dtype == I64 ? dtype : I32;
+    return add_variable(d, of, format("%s%scache", layer, *layer ? "." : ""), shape, kept);
 }
 
 Node *decode_state(Decoding *d, const Node *of, Shape shape, Dtype dtype, int *variable)
