@@ -66,7 +66,7 @@ typedef struct Coding {
     bool swapped, is_unsigned;
 } Coding; /* big-endian; u8 read as i64 */
 
-static Coding read_type(const NpySource *s, const char *header, Array *a)
+static Coding read_type(const NpySource *s, const char *header, Array *a, char **unreadable)
 {
     const char *descr = value_of(s, header, "'descr'");
     if (descr[0] == '\'' && descr[1] && strchr("<>|=", descr[1]))
@@ -75,12 +75,14 @@ static Coding read_type(const NpySource *s, const char *header, Array *a)
                 a->dtype = CODES[i].dtype;
                 return (Coding){descr[1] == '>', strcmp(CODES[i].code, "u8") == 0};
             }
-    mgpu_fail(
-        MGPU_BAD_INPUT,
+    mgpu_complain(
+        unreadable,
         "%s%s: elements of the type %.*s cannot be read; b1, u1 .. u8, i1 .. i8, f2 .. f8 and bfloat16 (V2) can: array.astype('f4')",
         s->where, s->path, (int)strcspn(descr, ",}"), descr);
+    return (Coding){false, false};
 }
 
+/* Returns the number of axes; `extent` gets the first of them, up to one more than a sample may have. */
 static int read_shape(const NpySource *s, const char *header, int64_t extent[MGPU_MAX_RANK + 1])
 {
     const char *at = value_of(s, header, "'shape'");
@@ -89,11 +91,12 @@ static int read_shape(const NpySource *s, const char *header, int64_t extent[MGP
         broken(s, "the shape in its header is none; the file is damaged");
     while (at += strspn(at, " ,"), *at && *at != ')') {
         char *end;
-        if (rank > MGPU_MAX_RANK)
-            broken(s, "the array has more than 8 axes for a sample");
-        extent[rank++] = strtoll(at, &end, 10);
-        if (end == at || extent[rank - 1] < 0)
+        int64_t length = strtoll(at, &end, 10);
+        if (end == at || length < 0)
             broken(s, "the shape in its header is none; the file is damaged");
+        if (rank <= MGPU_MAX_RANK)
+            extent[rank] = length;
+        rank++;
         at = end;
     }
     return rank;
@@ -129,19 +132,23 @@ static void check_unsigned(const NpySource *s, const Array *a)
     }
 }
 
-void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t length, const char *path, const char *where, int sample_rank)
+void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t length, const char *path, const char *where, bool whole,
+                    char **unreadable)
 {
     NpySource s = {data, length, path, where};
     *a = (Array){0};
     int64_t begin;
     char *header = read_header(&s, &begin);
-    Coding coding = read_type(&s, header, a);
+    Coding coding = read_type(&s, header, a, unreadable);
     bool fortran = strncmp(value_of(&s, header, "'fortran_order'"), "True", 4) == 0;
     int64_t extent[MGPU_MAX_RANK + 1];
-    int rank = read_shape(&s, header, extent), first = rank > sample_rank; /* no axis of samples: it is one sample */
+    int rank = read_shape(&s, header, extent), first = rank && !whole; /* no axis of samples: it is one sample */
     free(header);
     if (rank - first > MGPU_MAX_RANK)
-        broken(&s, "the array has more than 8 axes for a sample");
+        mgpu_complain(unreadable, "%s%s: the array has more than %d axes%s", where, path, MGPU_MAX_RANK,
+                      whole ? "" : " for a sample");
+    if (unreadable && *unreadable)
+        return;
     a->samples = first ? extent[0] : 1;
     a->rank = rank - first;
     int64_t element = mgpu_dtype_bytes(a->dtype), bytes = a->sample_bytes = element;
@@ -152,7 +159,7 @@ void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t length, const char *p
     }
     if (a->samples == 0)
         broken(&s, "the file holds no samples");
-    if (a->sample_bytes == 0)
+    if (a->sample_bytes == 0 && !whole)
         broken(&s, "by its header a sample has no elements; the file is damaged");
     if (__builtin_mul_overflow(a->sample_bytes, a->samples, &bytes))
         broken(&s, "by its header the array has more than 2^63 bytes; the file is damaged");
@@ -179,14 +186,14 @@ void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t length, const char *p
         check_unsigned(&s, a);
 }
 
-void mgpu_read_npy(Array *a, const char *path, const char *where, int sample_rank, bool load, const char *member)
+void mgpu_read_npy(Array *a, const char *path, const char *where, bool whole, bool load, const char *member)
 {
     FileBytes file;
     mgpu_load_file(&file, path, where, load);
     if (member && file.bytes >= 2 && memcmp(file.data, "PK", 2) == 0)
         mgpu_read_member(&file, member, path, where);
-    mgpu_parse_npy(a, file.member ? file.member : file.data, file.member ? file.member_bytes : file.bytes, path, where,
-                   sample_rank);
+    mgpu_parse_npy(a, file.member ? file.member : file.data, file.member ? file.member_bytes : file.bytes, path, where, whole,
+                   NULL);
     if (a->owned) {
         mgpu_close_file(&file);
         return;
@@ -234,7 +241,7 @@ Stream *mgpu_open_npy(const Opening *o)
         char *where = mgpu_format("%s:%d: ", o->program->model_file, column->line);
         char *path = mgpu_find_file(column->texts[0], o->folder, where);
         Array a;
-        mgpu_read_npy(&a, path, where, 0, load, column->name);
+        mgpu_read_npy(&a, path, where, false, load, column->name);
         mgpu_set_array(s, c, column->name, in, &a, path, where);
         free(path);
         free(where);

@@ -20,10 +20,12 @@ typedef struct Array { /* the data of a file: samples of one shape, in native by
 /* Errors end the program with status 1: "WHERE PATH: what is wrong"; `where` is a prefix such as "model.net:12: ". Plain files
  * are mapped if their elements need no conversion, unless `load` is set. */
 void mgpu_read_idx(Array *, const char *path, const char *where, bool load);
-/* `member`: the array to read from an .npz file; NULL: such files are errors */
-void mgpu_read_npy(Array *, const char *path, const char *where, int sample_rank, bool load, const char *member);
-/* Parses the bytes of such a file: a.data points into them, or to a.owned. */
-void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t bytes, const char *path, const char *where, int sample_rank);
+/* `whole`: the array is one sample, which may be empty, otherwise its first axis counts samples. `member`: the array to read from an .npz file; NULL: such files are errors */
+void mgpu_read_npy(Array *, const char *path, const char *where, bool whole, bool load, const char *member);
+/* Parses the bytes of such a file: a.data points into them, or to a.owned. If its elements or shape have no counterpart here, the
+ * message is stored in *unreadable, or, if unreadable is NULL, ends the program. */
+void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t bytes, const char *path, const char *where, bool whole,
+                    char **unreadable);
 void mgpu_free_array(Array *);
 void mgpu_swap_bytes(void *data, int64_t count, int64_t bytes); /* reverses the bytes of each element */
 void mgpu_write_npy(FILE *, uint8_t dtype, int rank, const int64_t *extent, const void *data);

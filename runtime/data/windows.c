@@ -150,7 +150,7 @@ static int64_t read_array(Windows *w, const Opening *o, uint8_t *dtype)
 {
     mgpu_close_file(&w->file);
     w->file = (FileBytes){0};
-    mgpu_read_npy(&w->array, w->path, o->where, 0, mgpu_find_option(o->call, "cache") != NULL, NULL);
+    mgpu_read_npy(&w->array, w->path, o->where, false, mgpu_find_option(o->call, "cache") != NULL, NULL);
     const char *is = mgpu_dtype_name(w->array.dtype);
     if (w->array.rank || mgpu_dtype_is_float(w->array.dtype) || w->array.dtype == MGPU_BOOL)
         mgpu_fail(MGPU_BAD_INPUT, "%s%s: an array %s of %d axes; tokens are whole numbers in an array of one axis", o->where,

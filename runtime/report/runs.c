@@ -1,5 +1,5 @@
 /* runs.c: the log of a run -> curves. Lines that are not JSON are skipped, since the last line of a killed run may be incomplete.
- * The times of a resumed run (--resume) continue those of the earlier one. */
+ * A resumed run (--resume) continues the earlier one: of the steps that both have its own count, and its times are added. */
 #include "runtime/report/runs.h"
 #include "runtime/base/whole_file.h"
 
@@ -51,8 +51,23 @@ static void add_value(LogReader *r, const char *name, bool valid, bool each_step
     MGPU_APPEND(s, c->value, c->count, value);
 }
 
+/* Removes what an earlier run did after the step from which this one goes on. */
+static void drop_after(RunLog *run, double step)
+{
+    for (int i = 0; i < run->curve_count; i++) {
+        Curve *c = &run->curves[i];
+        while (c->count && c->over[OVER_STEPS][c->count - 1] > step)
+            c->count--;
+    }
+    run->steps = fmin(run->steps, step);
+}
+
 static void read_start(LogReader *r, Json *j)
 {
+    const Json *resumed = mgpu_json_member(j, "resumed");
+    double step = mgpu_json_number(j, "step");
+    if (resumed && resumed->kind == JSON_TRUE && step >= 0)
+        drop_after(r->run, step);
     double samples = mgpu_json_number(j, "train_samples"), batch = mgpu_json_number(j, "batch");
     free(r->run->start);
     r->run->start = j;
@@ -89,6 +104,9 @@ static bool read_record(LogReader *r, Json *j)
         read_start(r, j);
         return true;
     }
+    bool eval = strcmp(event, "eval") == 0;
+    if (eval && !(strcmp(mgpu_json_text(j, "split"), "valid") == 0 && mgpu_json_number(j, "epoch") > 0))
+        return false; /* no validation of the run, but by the command `eval` */
     r->run->steps = step > 0 ? step : r->run->steps;
     r->last = seconds > 0 ? r->before + seconds : r->last;
     r->run->seconds = r->last;
@@ -96,12 +114,11 @@ static bool read_record(LogReader *r, Json *j)
         r->run->end = mgpu_sheet_copy(r->sheet, mgpu_json_text(j, "reason"), strlen(mgpu_json_text(j, "reason")));
     if (strcmp(event, "step") == 0)
         read_step(r, j);
-    bool valid = strcmp(event, "eval") == 0;
-    if (!valid && strcmp(event, "epoch") != 0)
+    if (!eval && strcmp(event, "epoch") != 0)
         return false;
-    if (valid)
+    if (eval)
         add_value(r, "loss", true, false, mgpu_json_number(j, "loss"));
-    add_members(r, mgpu_json_member(j, "metrics"), valid, false, "", "");
+    add_members(r, mgpu_json_member(j, "metrics"), eval, false, "", "");
     return false;
 }
 

@@ -78,7 +78,7 @@ void mgpu_report_step(Reporter *, const StepReport *);
 const char *mgpu_bad_loss(const Evaluation *);
 /* evaluate.c: the number of elements NAME[i,...] of one metric from `first` on; 1 for other numbers */
 int mgpu_evaluation_elements(const Evaluation *, int first);
-void mgpu_report_eval(Reporter *, const Evaluation *, int64_t epoch, int64_t step);
+void mgpu_report_eval(Reporter *, const Evaluation *, int64_t epoch, int64_t step); /* epoch 0: of no epoch, by `eval` */
 void mgpu_report_epoch(Reporter *, const EpochReport *);
 typedef struct SaveTimes {
     double write_s, stall_s;

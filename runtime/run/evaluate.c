@@ -153,7 +153,7 @@ static char *evaluate_set(const Feed *feed, const RunOptions *o, const char *nam
                          .values = result->values,
                          .count = result->phase->report_count};
     print_result(&e);
-    mgpu_report_eval(reporter, &e, 0, 0);
+    mgpu_report_eval(reporter, &e, 0, feed->applied);
     char *why = judge(feed, o, &e, &data);
     mgpu_close_set(&data);
     free(wanted);

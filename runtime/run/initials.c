@@ -54,7 +54,7 @@ static void load_array(const mgpu_program *program, const mgpu_plan *plan, Engin
     char *where = mgpu_format("%s:%d: ", program->model_file, initial->line), *path = find_file(initial->path, where, o);
     char is[200], expected[200];
     Array a;
-    mgpu_read_npy(&a, path, where, MGPU_MAX_RANK, true, NULL); /* the whole array is one sample */
+    mgpu_read_npy(&a, path, where, true, true, NULL);
     bool same = a.rank == t->rank;
     for (int i = 0; same && i < t->rank; i++)
         same = a.extent[i] == t->extent[i];

@@ -151,7 +151,7 @@ Reporter *mgpu_reporter_open(const mgpu_program *program, const RunOptions *o)
     r->began = r->printed_at = r->last_finish = mgpu_seconds();
     r->log_path = o->log;
     if (o->log) {
-        r->log_file = open_log(o->log, o->resume != NULL);
+        r->log_file = open_log(o->log, o->resume || o->command == COMMAND_EVAL);
         r->log = mgpu_begin_text(&r->log_line, &r->log_length);
     }
     r->events = o->tensorboard ? mgpu_events_open(o->tensorboard) : NULL;
@@ -463,7 +463,8 @@ void mgpu_report_eval(Reporter *r, const Evaluation *e, int64_t epoch, int64_t s
     if (!begin_event(r, "eval"))
         return;
     log_text(r, "split", e->split);
-    log_whole(r, "epoch", epoch);
+    if (epoch > 0)
+        log_whole(r, "epoch", epoch);
     log_whole(r, "step", step);
     log_whole(r, "samples", e->samples);
     log_number(r, "loss", mgpu_report_value(e->names, e->values, e->count, "loss"));

@@ -312,7 +312,7 @@ static void read_input(Stream *s, int column, const mgpu_program *p, int input, 
         names = mgpu_read_pictures(&a, p, in, paths, count);
     } else {
         if (kind == KIND_NPY)
-            mgpu_read_npy(&a, paths[0], "", 0, false, in->tensor.name);
+            mgpu_read_npy(&a, paths[0], "", false, false, in->tensor.name);
         else
             mgpu_read_idx(&a, paths[0], "", false);
         join_sample(&a, in);

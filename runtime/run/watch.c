@@ -155,12 +155,16 @@ static void print_metrics(const Json *j)
         }
 }
 
-static void read_epoch(Follower *w, const Json *j, bool valid)
+static void read_epoch(Follower *w, const Json *j, bool eval)
 {
     clear_live(w);
-    printf("epoch %.0f%s  loss %.5g", mgpu_json_number(j, "epoch"), valid ? " validation" : "", mgpu_json_number(j, "loss"));
+    const char *split = mgpu_json_text(j, "split");
+    bool of_epoch = mgpu_json_number(j, "epoch") > 0; /* otherwise the command `eval` wrote it */
+    printf("%s %.0f ", of_epoch ? "epoch" : "step", mgpu_json_number(j, of_epoch ? "epoch" : "step"));
+    mgpu_print_plain(!eval ? "" : strcmp(split, "valid") == 0 ? "validation" : split);
+    printf("%s loss %.5g", eval ? " " : "", mgpu_json_number(j, "loss"));
     print_metrics(j);
-    if (!valid && !isnan(mgpu_json_number(j, "step_ms"))) {
+    if (!eval && !isnan(mgpu_json_number(j, "step_ms"))) {
         printf("  step %.2f ms", mgpu_json_number(j, "step_ms"));
         if (!isnan(w->predicted_ms))
             printf(", predicted %.2f", w->predicted_ms);

@@ -252,6 +252,8 @@ SavedTensor *mgpu_channels_last(TensorFile *file, SavedTensor *t, int64_t channe
 void mgpu_mark_used(const TensorFile *file, const SavedTensor *t)
 {
     bool own = t >= file->tensors && t < file->tensors + file->count;
+    if (own && t->unreadable)
+        mgpu_fail(MGPU_BAD_INPUT, "%s", t->unreadable);
     if (own)
         file->used[t - file->tensors] = true;
     for (int i = 0; !own && i < ((const Arranged *)t)->count; i++)

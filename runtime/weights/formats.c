@@ -181,8 +181,12 @@ static void read_npz(TensorFile *file, const TensorBytes *b)
             continue;
         }
         const uint8_t *data = mgpu_member_bytes(archive, i, &length, &owned);
+        char *place = mgpu_format("%s: tensor '%.*s'", b->path, (int)strlen(name) - 4, name), *unreadable = NULL;
         Array a;
-        mgpu_parse_npy(&a, data, length, b->path, "", MGPU_MAX_RANK);
+        mgpu_parse_npy(&a, data, length, place, "", true, &unreadable);
+        free(place);
+        if (unreadable)
+            mgpu_adopt_memory(file, unreadable);
         if (owned)
             mgpu_adopt_memory(file, owned);
         if (a.owned)
@@ -191,6 +195,7 @@ static void read_npz(TensorFile *file, const TensorBytes *b)
         t->tensor = (mgpu_tensor){mgpu_file_copy_text(file, name, (int64_t)strlen(name) - 4), a.dtype, a.rank, {0}};
         memcpy(t->tensor.extent, a.extent, sizeof a.extent);
         t->data = a.data;
+        t->unreadable = unreadable;
         free(name);
     }
     mgpu_close_archive(archive);

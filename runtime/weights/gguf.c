@@ -235,16 +235,13 @@ static uint64_t read_metadata(TensorFile *file, GgufReader *r, uint64_t count)
     return alignment;
 }
 
-static const struct Packing *packing_of(const GgufReader *r, const char *name, uint32_t code)
+/* Returns NULL for types that are not read. */
+static const struct Packing *packing_of(uint32_t code)
 {
     for (int i = 0; i < MGPU_COUNT(PACKINGS); i++)
         if (PACKINGS[i].code == code)
             return &PACKINGS[i];
-    mgpu_fail(MGPU_BAD_INPUT,
-              "%s: tensor '%s': its elements are packed by ggml's type %u; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, "
-              "Q5_K and Q6_K can be "
-              "read (llama-quantize --allow-requantize FILE OUT f16 writes F16)",
-              r->path, name, code);
+    return NULL;
 }
 
 /* Returns the offset of the tensor in the data. */
@@ -260,7 +257,16 @@ static uint64_t read_entry(GgufReader *r, TensorFile *file, SavedTensor *t)
         t->tensor.extent[i] = extent > INT64_MAX ? -1 : (int64_t)extent;
     }
     t->tensor.rank = (int)rank;
-    const struct Packing *p = packing_of(r, t->tensor.name, (uint32_t)whole(r, 4));
+    uint32_t code = (uint32_t)whole(r, 4);
+    const struct Packing *p = packing_of(code);
+    if (!p) {
+        t->unreadable = mgpu_adopt_memory(
+            file,
+            mgpu_format("%s: tensor '%s': its elements are packed by ggml's type %u; F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, "
+                        "Q5_1, Q4_K, Q5_K and Q6_K can be read (llama-quantize --allow-requantize FILE OUT f16 writes F16)",
+                        r->path, t->tensor.name, code));
+        return whole(r, 8);
+    }
     t->packing = (int)(p - PACKINGS);
     t->tensor.dtype = p->dtype;
     t->read = p->unpack ? read_blocks : NULL;
@@ -286,6 +292,8 @@ void mgpu_read_gguf(TensorFile *file, const TensorBytes *b)
     for (int i = first; i < file->count; i++) {
         SavedTensor *t = &file->tensors[i];
         const struct Packing *p = &PACKINGS[t->packing];
+        if (t->unreadable)
+            continue;
         int64_t elements = mgpu_checked_bytes(b->path, &t->tensor, INT64_MAX) / mgpu_dtype_bytes(t->tensor.dtype),
                 each = t->tensor.rank ? t->tensor.extent[t->tensor.rank - 1] : 1;
         if (p->unpack && each % p->elements)

@@ -3,8 +3,8 @@
  *
  * A part of the model is some of its variables. Each name, such as backbone.block_1.conv_1.weight, has a prefix that belongs to
  * the part; here block_1.conv_1.weight follows it. The file may have the whole name, or omit any number of the prefix's
- * components, the same number for all variables. If nothing is found, a prefix that all names of the file have (torch's
- * "module.") may be removed from them. The first way that finds all tensors with their shapes is taken, the longest names first;
+ * components, the same number for all variables. If that does not find all, a prefix that all names of the file have (torch's
+ * "module.") is removed from them: their first component, then their first two, up to all that they have in common. The first way that finds all tensors with their shapes is taken, the longest names first;
  * otherwise the one that finds most, for the message. The library's rules that apply to the file are tried before plain names. */
 #include "runtime/base/base.h"
 #include "runtime/weights/rules.h"
@@ -55,6 +55,15 @@ static int common_prefix(const TensorFile *file)
         if (first[i] == '.')
             length = i + 1;
     return length;
+}
+
+/* Returns the length of the prefix that has one more of the components that all names of the file begin with, or -1. */
+static int longer_prefix(const TensorFile *file, int prefix)
+{
+    if (prefix == common_prefix(file))
+        return -1;
+    const char *first = file->tensors[0].tensor.name;
+    return (int)(strchr(first + prefix, '.') + 1 - first);
 }
 
 static const char *common(const Lookup *w) { return w->prefix ? w->file->tensors[0].tensor.name : ""; }
@@ -339,7 +348,7 @@ static bool holds(const Lookup *w, const Condition *c)
     bool any = c->text && fact && strcmp(fact, c->text) == 0;
     for (int i = 0; i < w->file->count && !c->text && strchr(c->name, '*') && !any; i++) {
         const mgpu_tensor *t = &w->file->tensors[i].tensor;
-        any = mgpu_fits_pattern(c->name, t->name, captured) && has_shape(c, t);
+        any = mgpu_fits_pattern(c->name, t->name + w->prefix, captured) && has_shape(c, t);
     }
     if (c->text || any)
         return any;
@@ -351,12 +360,10 @@ static bool holds(const Lookup *w, const Condition *c)
 bool mgpu_rules_are_for(const RuleSet *set, const TensorFile *file)
 {
     bool any = !set->conditions;
-    for (int prefix = 0; !any; prefix = common_prefix(file)) {
+    for (int prefix = 0; !any && prefix >= 0; prefix = longer_prefix(file, prefix)) {
         Lookup w = {.file = (TensorFile *)(uintptr_t)file, .set = set, .prefix = prefix};
         for (const Condition *c = set->conditions; c && !any; c = c->next)
             any = holds(&w, c);
-        if (prefix == common_prefix(file))
-            break;
     }
     return any;
 }
@@ -364,8 +371,7 @@ bool mgpu_rules_are_for(const RuleSet *set, const TensorFile *file)
 /* ---- */
 static void try_set(Match *best, int *fitting, Lookup way, const TensorView *v, int deepest)
 {
-    int common = common_prefix(way.file);
-    for (way.prefix = 0; *fitting < v->count; way.prefix = common) {
+    for (way.prefix = 0; *fitting < v->count && way.prefix >= 0; way.prefix = longer_prefix(way.file, way.prefix))
         for (way.kept = deepest; way.kept >= 0 && *fitting < v->count; way.kept--) {
             Match m = mgpu_new_match(v);
             m.set = way.set;
@@ -378,9 +384,6 @@ static void try_set(Match *best, int *fitting, Lookup way, const TensorView *v, 
                 mgpu_close_match(&m, v);
             }
         }
-        if (way.prefix == common)
-            break;
-    }
 }
 
 Match mgpu_new_match(const TensorView *v)

@@ -32,7 +32,8 @@ SavedTensor *mgpu_channels_last(TensorFile *, SavedTensor *,
 /* rows of Keras' gates -> in PyTorch's order */
 SavedTensor *mgpu_gru_gates(TensorFile *, SavedTensor *, const SavedTensor *hh);
 SavedTensor *mgpu_summed(TensorFile *, SavedTensor *const *, int count); /* in f64 */
-void mgpu_mark_used(const TensorFile *, const SavedTensor *);            /* also the tensors that it is made of */
+void mgpu_mark_used(const TensorFile *,
+                    const SavedTensor *); /* also the tensors that it is made of; ends the program if one is unreadable */
 
 /* ---- rules.c: the parser */
 typedef enum SourceKind {

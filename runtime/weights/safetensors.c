@@ -14,6 +14,13 @@ static const char *const NAMES[] = {
     [MGPU_BOOL] = "BOOL", [MGPU_U8] = "U8",   [MGPU_I8] = "I8",   [MGPU_U16] = "U16",   [MGPU_I16] = "I16", [MGPU_U32] = "U32",
     [MGPU_I32] = "I32",   [MGPU_I64] = "I64", [MGPU_F16] = "F16", [MGPU_BF16] = "BF16", [MGPU_F32] = "F32", [MGPU_F64] = "F64"};
 
+/* Types of the format that have no counterpart here. Tensors of them may be in a file, but not in the model. */
+static const struct OtherType {
+    const char *name;
+    int bits;
+} OTHERS[] = {{"U64", 64},        {"C64", 64},        {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8},
+              {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}};
+
 /* ---- writing */
 static void write_header(FILE *f, const FileLayout *l, const SavedTensor *tensors, const FileMetadata *notes)
 {
@@ -91,36 +98,66 @@ typedef struct TensorPlace {
     int64_t bytes;
 } TensorPlace;
 
-static TensorPlace read_tensor(const TensorBytes *b, SavedTensor *saved, const Json *entry, int64_t data_begin)
+/* Returns how many bits an element has, or 0 if there is no such type. */
+static int read_type(TensorFile *file, const TensorBytes *b, SavedTensor *saved, const char *type)
 {
+    for (int i = 0; i < MGPU_COUNT(NAMES); i++)
+        if (strcmp(NAMES[i], type) == 0) {
+            saved->tensor.dtype = (uint8_t)i;
+            return 8 * (int)mgpu_dtype_bytes((uint8_t)i);
+        }
+    for (int i = 0; i < MGPU_COUNT(OTHERS); i++)
+        if (strcmp(OTHERS[i].name, type) == 0) {
+            saved->unreadable = mgpu_adopt_memory(
+                file,
+                mgpu_format("%s: tensor '%s': its elements are %s, which cannot be read; BOOL, U8 to U32, I8 to I64, F16, BF16, "
+                            "F32 and F64 can",
+                            b->path, saved->tensor.name, type));
+            return OTHERS[i].bits;
+        }
+    return 0;
+}
+
+/* Returns the number of elements. */
+static int64_t read_shape(TensorFile *file, const TensorBytes *b, SavedTensor *saved, const Json *shape)
+{
+    mgpu_tensor *t = &saved->tensor;
+    int64_t elements = 1, extent;
+    int rank = 0;
+    if (!shape || shape->kind != JSON_LIST)
+        mgpu_broken_tensors(b->path, t->name, "it has no shape; the file is damaged");
+    for (const Json *axis = shape->first; axis; axis = axis->next, rank++) {
+        if (!mgpu_json_whole(axis, &extent) || extent < 0 || __builtin_mul_overflow(elements, extent, &elements))
+            mgpu_broken_tensors(b->path, t->name, "its shape is none; the file is damaged");
+        if (rank < MGPU_MAX_RANK)
+            t->extent[t->rank++] = extent;
+    }
+    if (rank > MGPU_MAX_RANK && !saved->unreadable)
+        saved->unreadable = mgpu_adopt_memory(
+            file, mgpu_format("%s: tensor '%s': it has %d axes; up to %d can be read", b->path, t->name, rank, MGPU_MAX_RANK));
+    return elements;
+}
+
+static TensorPlace read_tensor(TensorFile *file, const TensorBytes *b, const Json *entry, int64_t data_begin)
+{
+    SavedTensor *saved = mgpu_add_tensor(file);
     mgpu_tensor *t = &saved->tensor;
     const Json *dtype = mgpu_json_member(entry, "dtype"), *shape = mgpu_json_member(entry, "shape");
     const Json *offsets = mgpu_json_member(entry, "data_offsets");
     t->name = entry->key;
-    int found = -1;
-    for (int i = 0; dtype && dtype->kind == JSON_TEXT && i < MGPU_COUNT(NAMES); i++)
-        if (strcmp(NAMES[i], dtype->text) == 0)
-            found = i;
-    if (found < 0)
+    int64_t bits = dtype && dtype->kind == JSON_TEXT ? read_type(file, b, saved, dtype->text) : 0;
+    if (!bits)
         mgpu_broken_tensors(b->path, t->name, "its element type is missing or unknown; the file is damaged");
-    t->dtype = (uint8_t)found;
-    if (!shape || shape->kind != JSON_LIST)
-        mgpu_broken_tensors(b->path, t->name, "it has no shape; the file is damaged");
-    int64_t bytes = mgpu_dtype_bytes(t->dtype);
-    for (const Json *axis = shape->first; axis; axis = axis->next) {
-        int64_t extent;
-        if (t->rank == MGPU_MAX_RANK || !mgpu_json_whole(axis, &extent) || extent < 0 ||
-            __builtin_mul_overflow(bytes, extent, &bytes))
-            mgpu_broken_tensors(b->path, t->name, "its shape is none; the file is damaged");
-        t->extent[t->rank++] = extent;
-    }
+    if (__builtin_mul_overflow(bits, read_shape(file, b, saved, shape), &bits))
+        mgpu_broken_tensors(b->path, t->name, "its shape is none; the file is damaged");
+    int64_t bytes = bits / 8;
     int64_t begin, end, capacity = b->bytes - data_begin;
     if (!offsets || offsets->kind != JSON_LIST || !offsets->first || !mgpu_json_whole(offsets->first, &begin) ||
         !mgpu_json_whole(offsets->first->next, &end) || begin < 0 || end < begin)
         mgpu_broken_tensors(b->path, t->name, "its place in the file is none; the file is damaged");
     if (end > capacity)
         mgpu_broken_tensors(b->path, t->name, "the file is truncated");
-    if (end - begin != bytes)
+    if (end - begin != bytes || bits % 8)
         mgpu_broken_tensors(b->path, t->name, "its shape and its number of bytes differ; the file is damaged");
     saved->data = b->data + data_begin + begin;
     return (TensorPlace){t->name, saved->data, bytes};
@@ -179,7 +216,7 @@ void mgpu_read_safetensors(TensorFile *file, const TensorBytes *b)
     TensorPlace *places = mgpu_allocate((size_t)capacity + 1, sizeof *places);
     for (const Json *m = header->first; m; m = m->next) {
         if (strcmp(m->key, "__metadata__") != 0) {
-            places[count++] = read_tensor(b, mgpu_add_tensor(file), m, data_begin);
+            places[count++] = read_tensor(file, b, m, data_begin);
             continue;
         }
         const Json *step = mgpu_json_member(m, "step");

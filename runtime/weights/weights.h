@@ -17,6 +17,7 @@ struct SavedTensor { /* one tensor of a file: row-major, axes as declared */
     ReadElements *read;            /* NULL if `data` is row-major and needs no decoding */
     int64_t stride[MGPU_MAX_RANK]; /* in elements; for readers of other layouts */
     int packing;                   /* row in the table of packings, for the reader that unpacks */
+    const char *unreadable;        /* the message that using it ends with; NULL if it can be read */
 };
 typedef struct FileFact {
     const char *key, *text;

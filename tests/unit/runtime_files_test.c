@@ -285,7 +285,7 @@ static void test_idx(void)
 static void read_npy(const char *path)
 {
     Array a;
-    mgpu_read_npy(&a, path, "", 1, false, NULL);
+    mgpu_read_npy(&a, path, "", false, false, NULL);
     mgpu_free_array(&a);
 }
 
@@ -297,11 +297,11 @@ static void test_npy(void)
     mgpu_write_npy(f, MGPU_F32, 2, (int64_t[]){2, 3}, values);
     fclose(f);
     Array a;
-    mgpu_read_npy(&a, path, "", 1, false, NULL);
+    mgpu_read_npy(&a, path, "", false, false, NULL);
     say("npy/samples",
         a.dtype == MGPU_F32 && a.rank == 1 && a.samples == 2 && a.extent[0] == 3 && memcmp(a.data, values, sizeof values) == 0);
     mgpu_free_array(&a);
-    mgpu_read_npy(&a, path, "", 2, false, NULL);
+    mgpu_read_npy(&a, path, "", true, false, NULL);
     say("npy/one-sample", a.rank == 2 && a.samples == 1);
     mgpu_free_array(&a);
     static const char BIG[] = "\x93NUMPY\1\0\x40\0"
@@ -309,7 +309,7 @@ static void test_npy(void)
     write_bytes("big.npy", BIG, sizeof BIG - 1);
     free(path);
     path = path_of("big.npy");
-    mgpu_read_npy(&a, path, "", 0, false, NULL);
+    mgpu_read_npy(&a, path, "", false, false, NULL);
     say("npy/big-endian", a.samples == 2 && mgpu_to_double(a.data, a.dtype, 0) == 1 && mgpu_to_double(a.data, a.dtype, 1) == 256);
     mgpu_free_array(&a);
     free(path);

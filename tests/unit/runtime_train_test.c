@@ -198,7 +198,7 @@ static void test_eval_and_predict(Test *t)
     say(t, "predict", run(t, &p, "predict valid-x.idx -o out.npy --devices 3") == 0, "exit status");
     char *path = mgpu_format("%s/out.npy", t->folder);
     Array a;
-    mgpu_read_npy(&a, path, "", 1, false, NULL);
+    mgpu_read_npy(&a, path, "", false, false, NULL);
     bool same = a.samples == VALID && a.rank == 1 && a.extent[0] == OUT && a.dtype == MGPU_F64;
     for (int s = 0; same && s < VALID; s++)
         for (int o = 0; o < OUT; o++) {
