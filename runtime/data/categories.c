@@ -1,12 +1,12 @@
 /* categories.c: maps words to classes.
  *
- * The training set decides for each class input: if all its words are whole numbers below n, in any spelling (3, 3.0, +3, 3e0),
- * they are the classes. Otherwise its words in order (numbers by value, others by bytes) are classes 0, 1, ..., without those that
- * `other` and `ignore` name. If all words are whole numbers, different spellings of one are one word. Words with `places`, such as names of
- * folders, are always in byte order. With `other`, words that no sample has are not categories, and if there are too many, only
- * the most frequent have classes. A missing word (text NULL) and a word without a class are `other`. A word that is the number of
- * `ignore` is that label. The tables are saved in the metadata of the file of weights, as JSON: input -> list of words by class
- * (null: `other`) or "numbers". */
+ * The training set decides for each class input: if all its words are whole numbers below n, in any spelling (3, 3.0, +3,
+ * 3e0), they are the classes. Otherwise its words in order (numbers by value, others by bytes) are classes 0, 1, ..., without
+ * those that `other` and `ignore` name. If all words are whole numbers, different spellings of one are one word. Words with
+ * `places`, such as names of folders, are always in byte order. With `other`, words that no sample has are not categories, and
+ * if there are too many, only the most frequent have classes. A missing word (text NULL) and a word without a class are
+ * `other`. A word that is the number of `ignore` is that label. The tables are saved in the metadata of the file of weights,
+ * as JSON: input -> list of words by class (null: `other`) or "numbers". */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 

@@ -1,11 +1,12 @@
 /* match.c: finds the tensor of a file for each tensor of the model, or the tensors that it is made of, by names and rules. All
  * tensors that are wanted are found in the same way.
  *
- * A part of the model is some of its variables. Each name, such as backbone.block_1.conv_1.weight, has a prefix that belongs to
- * the part; here block_1.conv_1.weight follows it. The file may have the whole name, or omit any number of the prefix's
+ * A part of the model is some of its variables. Each name, such as backbone.block_1.conv_1.weight, has a prefix that belongs
+ * to the part; here block_1.conv_1.weight follows it. The file may have the whole name, or omit any number of the prefix's
  * components, the same number for all variables. If that does not find all, a prefix that all names of the file have (torch's
- * "module.") is removed from them: their first component, then their first two, up to all that they have in common. The first way that finds all tensors with their shapes is taken, the longest names first;
- * otherwise the one that finds most, for the message. The library's rules that apply to the file are tried before plain names. */
+ * "module.") is removed from them: their first component, then their first two, up to all that they have in common. The first
+ * way that finds all tensors with their shapes is taken, the longest names first; otherwise the one that finds most, for the
+ * message. The library's rules that apply to the file are tried before plain names. */
 #include "runtime/base/base.h"
 #include "runtime/weights/rules.h"
 
