@@ -280,11 +280,10 @@ static void bind_columns(Elaborator *e, const char *name, const Samples *s, Data
     Needs needs = needs_of(e, s);
     check_named(e, s, &needs);
     *set = s->set;
-    DataColumn *columns = NULL; /* a copy, since other sets may use the same source */
-    int count = 0;
-    for (int c = 0; c < set->column_count; c++)
-        APPEND(columns, count, set->columns[c]);
-    set->columns = columns;
+    set->columns = NULL; /* a copy, since other sets may use the same source */
+    set->column_count = 0;
+    for (int c = 0; c < s->set.column_count; c++)
+        APPEND(set->columns, set->column_count, s->set.columns[c]);
     add_needed(name, s, set, &needs);
     if (s->reader->kind == COLUMNS_OF_TABLE)
         check_names(set);

@@ -183,11 +183,11 @@ static const char *lines_of(const Source *s, int first, int last)
     for (int n = 1; n < first; n++)
         from = strchr(from, '\n') + 1;
     to = from;
-    for (int n = first; n <= last && to; n++) {
-        to = strchr(to, '\n');
-        to = to ? to + 1 : NULL;
+    for (int n = first; n <= last && *to; n++) {
+        to += strcspn(to, "\n");
+        to += *to == '\n';
     }
-    return copy_text(from, to ? (size_t)(to - from) : strlen(from));
+    return copy_text(from, (size_t)(to - from));
 }
 
 static const char *section_title(const Token *t)

@@ -191,9 +191,9 @@ static Value *eval_section(Elaborator *e, const Tree *t)
         pipeline = NEW(Layer);
         *pipeline = *before->layer;
         pipeline->steps = NULL;
-        int n = 0;
+        pipeline->step_count = 0;
         for (int k = 0; k < before->layer->step_count; k++)
-            APPEND(pipeline->steps, n, before->layer->steps[k]);
+            APPEND(pipeline->steps, pipeline->step_count, before->layer->steps[k]);
         step = t->first->next;
     } else {
         pipeline = NEW(Layer);
@@ -229,7 +229,7 @@ static bool takes_shape(const Layer *layer, const Tree *call)
         else if (first && strcmp(a->text, first->text) == 0)
             return false;
     }
-    return capacity > 0 && (strcmp(first->text, "shape") == 0 || !layer->tree->source->library);
+    return first && capacity > 0 && (strcmp(first->text, "shape") == 0 || !layer->tree->source->library);
 }
 
 Value *eval_applied(Elaborator *e, const Tree *t, Value *to)

@@ -44,7 +44,7 @@ const char **own_words(const char *command, int argc, char **argv, const char *h
             const OwnOption *o = find_divided(command, options, word, length);
             if (o->flag && word[length])
                 fail(2, "mgpuc %s: %s takes no value", command, o->name);
-            if (o->value && !word[length] && i + 1 == argc)
+            if (!o->flag && !word[length] && i + 1 == argc)
                 fail(2, "mgpuc %s: %s needs a value", command, o->name);
             if (o->flag)
                 *o->flag = true;

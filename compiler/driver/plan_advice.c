@@ -139,9 +139,9 @@ static void say_updates(Planning *p)
 
 static void say_input(Planning *p)
 {
-    const PlanRow *row = NULL;
-    for (int i = 0; i < p->row_count; i++)
-        row = !row || p->rows[i].decode_cores > row->decode_cores ? &p->rows[i] : row;
+    const PlanRow *row = p->rows;
+    for (int i = 1; i < p->row_count; i++)
+        row = p->rows[i].decode_cores > row->decode_cores ? &p->rows[i] : row;
     double cores = p->machine->host.cores.value;
     for (int i = 0; i < p->row_count; i++) {
         const PlanRow *r = &p->rows[i];

@@ -31,8 +31,8 @@ bool is_linear_product(const Node *n, const Node **x, const Node **w, bool *tran
 
 void lower_linear(Lowering *l, const Node *product, const Node *bias, const Node *result)
 {
-    const Node *x, *w;
-    bool transposed;
+    const Node *x = NULL, *w = NULL;
+    bool transposed = false;
     is_linear_product(product, &x, &w, &transposed);
     const Value *a = whole_value(l, x), *b = whole_value(l, w), *c = bias ? whole_value(l, bias) : NULL, *y;
     Extents e = extents(result->sharded, &result->shape);

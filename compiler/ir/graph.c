@@ -650,7 +650,7 @@ static Node *einsum_product(Graph *graph, const char *text, const char *result, 
     node_infer(&check, false);
     Node *product = NULL;
     for (int i = 0; i < inputs; i++, text++) {
-        int order[MAX_RANK], count = 0, rank = in[i]->shape.rank;
+        int order[MAX_RANK] = {0}, count = 0, rank = in[i]->shape.rank;
         Shape spread = {.rank = (int)strlen(result)};
         for (int k = 0; k < spread.rank; k++) {
             const char *at = memchr(text, result[k], (size_t)rank);
@@ -682,7 +682,8 @@ Node *graph_einsum(Graph *graph, const char *spec, Node **in, int inputs, bool o
     /* applies the checks of the shape rule */
     Node check = {.op = OP_EINSUM, .in = in, .inputs = 1, .text = text, .at = graph->at};
     node_infer(&check, over_samples);
-    int axes[MAX_RANK] = {0}, kept[MAX_RANK], order[MAX_RANK] = {0}, axis_count = 0, kept_count = 0;
+    int axes[MAX_RANK] = {0}, order[MAX_RANK] = {0}, axis_count = 0, kept_count = 0;
+    char kept[MAX_RANK];
     for (int i = 0; i < in[0]->shape.rank; i++) {
         if (strchr(arrow + 2, text[i]))
             kept[kept_count++] = text[i];

@@ -48,7 +48,7 @@ static Node *with_axis(const StepBatch *b, const Node *n, Node **in)
 /* Moves axis `from` of x to `to`. */
 static Node *move_axis(const StepBatch *b, Node *x, int from, int to)
 {
-    int order[MAX_RANK], count = 0;
+    int order[MAX_RANK] = {0}, count = 0;
     for (int i = 0; i < x->shape.rank; i++)
         if (i != from)
             order[count++] = i;
@@ -62,13 +62,8 @@ static Node *move_axis(const StepBatch *b, Node *x, int from, int to)
 
 static char fresh_letter(const char *text)
 {
-    for (char c = 'a'; c <= 'z'; c++)
-        if (!strchr(text, c))
-            return c;
-    for (char c = 'A'; c <= 'Z'; c++)
-        if (!strchr(text, c))
-            return c;
-    return 0;
+    static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    return LETTERS[strspn(LETTERS, text)]; /* 0: the text has all of them */
 }
 
 static Node *einsum(const StepBatch *b, const Node *n, const Outside *in, bool total)

@@ -619,7 +619,7 @@ static double end_without_sums(const Timeline *t)
 
 Buckets buckets_by_cost(const Timeline *t)
 {
-    double us[COUNT(SIZES)], least = INFINITY;
+    double us[COUNT(SIZES)] = {0}, least = INFINITY;
     Buckets best[COUNT(SIZES)];
     int chosen = 0;
     int64_t bytes = bytes_to_share(t);

@@ -57,7 +57,7 @@ void *mgpu_more(mgpu_reader *r, void *list, int *count, size_t bytes)
     if ((used & (used - 1)) != 0)
         return list;
     void *larger = r->allocate(r->memory, (size_t)(used ? 2 * used : 1) * bytes);
-    return used ? memcpy(larger, list, (size_t)used * bytes) : larger;
+    return list ? memcpy(larger, list, (size_t)used * bytes) : larger;
 }
 
 static unsigned hash(const char *text)

@@ -166,7 +166,7 @@ static bool is_known_faster(const mgpu_library_convolution *v)
 
 static double operations_of(const mgpu_library_convolution *v, int64_t samples)
 {
-    double all = 2 * (double)samples * (double)v->out * (double)(v->in / v->groups);
+    double all = 2 * (double)samples * (double)v->out * ((double)v->in / (double)v->groups);
     for (int i = 0; i < v->dims; i++)
         all *= (double)v->outputs[i] * (double)v->taps[i];
     return all;

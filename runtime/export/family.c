@@ -107,7 +107,7 @@ static void read_line(FamilyReader *r)
         return;
     const char *begin = r->at;
     char *first = word(r);
-    Family *f = r->count ? &r->list[r->count - 1] : NULL;
+    Family *f = &r->list[r->count ? r->count - 1 : 0];
     if (strcmp(first, "family") == 0)
         r->list[r->count++] = (Family){.name = word(r)};
     else if (strcmp(first, "rules") == 0)

@@ -103,10 +103,13 @@ SUM_SLICE(sum_u64, uint64_t)
         mgpu_##name rounded[BLOCK];                                                                                              \
         for (int64_t at = s->begin; at < s->end; at += BLOCK) {                                                                  \
             int64_t n = s->end - at < BLOCK ? s->end - at : BLOCK;                                                               \
-            for (int d = 0; d < r->members; d++) {                                                                               \
+            const mgpu_##name *first = (const mgpu_##name *)r->member[0].data + at;                                              \
+            for (int64_t i = 0; i < n; i++)                                                                                      \
+                sum[i] = (double)mgpu_from_##name(first[i]);                                                                     \
+            for (int d = 1; d < r->members; d++) {                                                                               \
                 const mgpu_##name *restrict x = (const mgpu_##name *)r->member[d].data + at;                                     \
                 for (int64_t i = 0; i < n; i++)                                                                                  \
-                    sum[i] = d ? sum[i] + (double)mgpu_from_##name(x[i]) : (double)mgpu_from_##name(x[i]);                       \
+                    sum[i] += (double)mgpu_from_##name(x[i]);                                                                    \
             }                                                                                                                    \
             for (int64_t i = 0; i < n; i++)                                                                                      \
                 rounded[i] = mgpu_to_##name((float)sum[i]);                                                                      \

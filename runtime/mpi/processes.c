@@ -184,9 +184,11 @@ static int launched(void)
                                                                                                           "PMIX_RANK", "PMI_RANK",
                                                                                                           "PMI_FD"};
     int most = 0;
-    for (int i = 0; i < MGPU_COUNT(COUNTS); i++)
-        if (getenv(COUNTS[i]) && atoi(getenv(COUNTS[i])) > most)
-            most = atoi(getenv(COUNTS[i]));
+    for (int i = 0; i < MGPU_COUNT(COUNTS); i++) {
+        const char *count = getenv(COUNTS[i]);
+        if (count && atoi(count) > most)
+            most = atoi(count);
+    }
     for (int i = 0; i < MGPU_COUNT(RANKS); i++)
         if (getenv(RANKS[i]) && !most)
             most = 1;

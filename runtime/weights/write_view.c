@@ -188,6 +188,7 @@ void mgpu_write_view(FILE *f, const Snapshot *s, int which)
     uint8_t *from[ranks];
     mgpu_range piece[ranks];
     memset(counts, 0, sizeof counts);
+    memset(piece, 0, sizeof piece);
     ViewWriting p = {s,
                      &file.view,
                      .rank = mgpu_rank(s->processes),

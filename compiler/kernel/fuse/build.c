@@ -207,7 +207,7 @@ static void place_member(Exprs *x, const FusionRoot *shape, Expr **axes, FusionR
         return;
     }
     if (r == shape || (r->reduces && r->axis_count == shape->axis_count)) { /* its axes are the nest's */
-        Expr *parallel[MAX_AXES];
+        Expr *parallel[MAX_AXES] = {0};
         int count = 0;
         for (int i = 0; i < shape->axis_count; i++)
             if (!r->axes[i].reduction)
@@ -221,7 +221,7 @@ static void place_member(Exprs *x, const FusionRoot *shape, Expr **axes, FusionR
     /* other axes with the same number of iterations: by the number of the iteration */
     Shape from = {0};
     int first = r->samples;
-    Expr *index[MAX_AXES], *flat = expr_index(x, 0);
+    Expr *index[MAX_AXES] = {0}, *flat = expr_index(x, 0);
     int64_t stride = 1;
     for (int i = shape->axis_count - 1; i >= 0; i--) {
         if (shape->axes[i].samples || (r->outer && shape->axes[i].reduction != r->over_rows))
@@ -319,7 +319,7 @@ static Expr *value_of_choice(const Nest *nest, const FusionRoot *r, Expr *value,
     if (!place)
         return NULL;
     int64_t extent = x->axis[axis].extent;
-    Expr *inside = expr_range(x, expr_index_of(x, place, 0), 0, extent), *at[MAX_AXES];
+    Expr *inside = expr_range(x, expr_index_of(x, place, 0), 0, extent), *at[MAX_AXES] = {0};
     for (int i = 0; i < x->axis_count; i++)
         at[i] = i == axis ? expr_index_of(x, place, extent) : axes[i];
     Expr *chosen = value_at_place(x, value->in[1], at, axis, inside);
@@ -375,7 +375,7 @@ static void add_moments(Nest *nest, const FusionRoot *r, const Tensor *tensor, E
         expr_op(x, OP_MAXIMUM, F64,
                 (Expr *[]){expr_op(x, OP_SUB, F64, (Expr *[]){sum[1], lost}, 2, NULL), expr_number(x, 0, F64)}, 2, NULL);
     Shape rest = {.rank = n->shape.rank - 1};
-    Expr *kept[MAX_AXES];
+    Expr *kept[MAX_AXES] = {0};
     int rank = 0;
     for (int i = 0; i < r->axis_count; i++)
         if (!r->axes[i].reduction)
@@ -393,7 +393,7 @@ static Store *add_indexed_store(Nest *nest, Evaluation *e, const Node *n, const 
     Exprs *x = nest->exprs;
     int axis = (int)n->ints[0], more = n->in[1]->shape.rank;
     int64_t extent = n->shape.extent[axis];
-    Expr *number = evaluate(e, n->in[1], sample, index + axis, NULL), *at[MAX_RANK];
+    Expr *number = evaluate(e, n->in[1], sample, index + axis, NULL), *at[MAX_RANK] = {0};
     for (int i = 0; i < n->shape.rank; i++)
         at[i] = i == axis ? expr_index_of(x, number, extent) : index[i < axis ? i : i + more - 1];
     Expr *value = evaluate(e, n->in[2], sample, index, NULL);
@@ -412,7 +412,7 @@ static void build_loops(Fusion *f, FusionGroup *g, Kernel *k)
                     .divided = f->program->target->regions,
                     .stored = stored,
                     .context = &c};
-    Expr *axes[MAX_AXES];
+    Expr *axes[MAX_AXES] = {0};
     axes_of_root(x, g->shape, axes);
     for (int i = 0; i < g->count; i++) {
         FusionRoot *r = g->members[i];
@@ -463,7 +463,7 @@ static void build_table(Fusion *f, FusionGroup *g, Nest *nest)
     const Tensor *tensor = f->info[n->id].tensor;
     Exprs *x = nest->exprs = NEW(Exprs);
     Evaluation e = {.exprs = x, .stored = stored, .context = &c};
-    Expr *axes[MAX_AXES];
+    Expr *axes[MAX_AXES] = {0};
     axes_of_root(x, g->members[0], axes);
     Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
     Expr *value = evaluate(&e, n->in[0], sample, index, NULL);
@@ -475,7 +475,7 @@ static void build_scatter(Fusion *f, FusionGroup *g, Kernel *k)
 {
     const Node *n = g->members[0]->node;
     BuildContext c = {.f = f, .group = g};
-    Expr *axes[MAX_AXES];
+    Expr *axes[MAX_AXES] = {0};
     const Tensor *tensor = f->info[n->id].tensor;
     k->nests = NEW_ARRAY(Nest, 2);
     k->nest_count = 2;
@@ -512,7 +512,7 @@ static void build_concat(Fusion *f, FusionGroup *g, Kernel *k)
         Exprs *x = nest->exprs = NEW(Exprs);
         Evaluation e = {.exprs = x, .initial = f->phase->kind == PHASE_INIT, .stored = stored, .context = &c};
         const Shape *part = &n->in[i]->shape;
-        Expr *axes[MAX_AXES], *at[MAX_RANK];
+        Expr *axes[MAX_AXES] = {0}, *at[MAX_RANK] = {0};
         axes_of_root(x, g->members[0], axes);
         x->axis[n->sharded + axis].extent = part->extent[axis];
         for (int j = 0; j < x->axis_count; j++)
