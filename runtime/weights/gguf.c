@@ -292,10 +292,10 @@ void mgpu_read_gguf(TensorFile *file, const TensorBytes *b)
     for (int i = first; i < file->count; i++) {
         SavedTensor *t = &file->tensors[i];
         const struct Packing *p = &PACKINGS[t->packing];
-        if (t->unreadable)
-            continue;
         int64_t elements = mgpu_checked_bytes(b->path, &t->tensor, INT64_MAX) / mgpu_dtype_bytes(t->tensor.dtype),
                 each = t->tensor.rank ? t->tensor.extent[t->tensor.rank - 1] : 1;
+        if (t->unreadable)
+            continue;
         if (p->unpack && each % p->elements)
             mgpu_broken_tensors(b->path, t->tensor.name, "its rows are no whole number of blocks; the GGUF file is damaged");
         uint64_t capacity = data > (uint64_t)b->bytes ? 0 : (uint64_t)b->bytes - data, at = begin[i - first];

@@ -53,9 +53,11 @@ int64_t mgpu_checked_bytes(const char *path, const mgpu_tensor *t, int64_t capac
 void mgpu_read_elements(const SavedTensor *t, mgpu_range elements, uint8_t *to)
 {
     int64_t bytes = mgpu_dtype_bytes(t->tensor.dtype);
+    if (t->unreadable)
+        mgpu_fail(MGPU_BAD_INPUT, "%s", t->unreadable);
     if (t->read)
         t->read(t, elements, to);
-    else
+    else if (elements.end > elements.begin) /* an empty tensor has no data */
         memcpy(to, t->data + elements.begin * bytes, (size_t)((elements.end - elements.begin) * bytes));
 }
 

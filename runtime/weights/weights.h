@@ -44,7 +44,8 @@ typedef struct TensorFile {
 void mgpu_open_tensors(TensorFile *, const char *path, int file);
 void mgpu_close_tensors(TensorFile *);
 SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name);            /* NULL if the file has none */
-void mgpu_read_elements(const SavedTensor *, mgpu_range elements, uint8_t *to); /* to: in the tensor's type, aligned */
+/* to: in the tensor's type, aligned. Ends the program if the tensor is unreadable. */
+void mgpu_read_elements(const SavedTensor *, mgpu_range elements, uint8_t *to);
 void *mgpu_adopt_memory(TensorFile *, void *); /* frees the memory when the file is closed; returns it */
 /* Returns a folder's file of weights, of Hugging Face's libraries or a run, or the path itself. The caller frees. */
 char *mgpu_weights_of_folder(const char *path);
