@@ -43,7 +43,7 @@ typedef struct TensorFile {
  * with status 1. */
 void mgpu_open_tensors(TensorFile *, const char *path, int file);
 void mgpu_close_tensors(TensorFile *);
-SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name);            /* NULL if the file has none */
+SavedTensor *mgpu_find_tensor(const TensorFile *, const char *name); /* NULL if the file has none */
 /* to: in the tensor's type, aligned. Ends the program if the tensor is unreadable. */
 void mgpu_read_elements(const SavedTensor *, mgpu_range elements, uint8_t *to);
 void *mgpu_adopt_memory(TensorFile *, void *); /* frees the memory when the file is closed; returns it */
