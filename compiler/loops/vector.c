@@ -197,10 +197,13 @@ void vector_store(Lowering *p, const Store *s)
     }
     int64_t step = vector_step(s->offset, vector_axis(p));
     const Term *to = step ? term_add(base, term_of(p, s->offset)) : base;
-    if (s->add)
+    bool masked = step == 1 && s->guard && varies(p, s->guard);
+    const Term *mask = masked ? CALL(plain_word(p, "and"), term_of(p, s->guard), first_lanes(p)) : NULL;
+    if (s->add && masked)
+        value = term_add(CALL(plain_word(p, format("load_where_%s", memory)), to, mask), value);
+    else if (s->add)
         value = term_add(CALL(plain_word(p, format("load_%s", memory)), to, p->lanes), value);
-    if (step == 1 && s->guard && varies(p, s->guard)) {
-        const Term *mask = CALL(plain_word(p, "and"), term_of(p, s->guard), first_lanes(p));
+    if (masked) {
         code_do(&p->to, CALL(plain_word(p, format("store_where_%s", memory)), to, value, mask));
         return;
     }

@@ -95,7 +95,21 @@ static Graph *several_reductions(Dtype real)
     return g;
 }
 
+/* Adds rows at the places 0 .. n + 1 of n: those beyond the end are left out, and nothing beyond it may be read. */
+static Graph *places_beyond(Dtype real)
+{
+    Graph *g = new_graph(new_model(0));
+    for (int64_t n = 5; n <= 17; n += 6) {
+        Node *x = new_input(g, real, SHAPE(n), 0), *at = graph_arange(g, n + 2);
+        Node *row = graph_unary(g, OP_TANH, graph_node(g, OP_GATHER, (Node *[]){x, at}, 2, (int64_t[]){0}, 1, NULL));
+        Node *sum = graph_node(g, OP_SCATTER_ADD, (Node *[]){x, at, row}, 3, (int64_t[]){0}, 1, NULL);
+        graph_result(g, ROLE_OUTPUT, format("sum%d", (int)n), 0, sum, NULL);
+    }
+    return g;
+}
+
 const ChosenGraph CHOSEN_GRAPHS[] = {{"constants", constants},
                                      {"multiply-adds under conditions", multiply_adds},
-                                     {"several reductions of a row", several_reductions}};
+                                     {"several reductions of a row", several_reductions},
+                                     {"places beyond the end", places_beyond}};
 const int CHOSEN_GRAPH_COUNT = COUNT(CHOSEN_GRAPHS);
