@@ -43,6 +43,7 @@ class Node:
         self.parameter = self.input = self.buffer = None  # its name
         self.users = []
         self.loops = ()  # around it
+        self.defaults = None  # of PyTorch's operations: argument -> what it is if it is not given
 
     @property
     def shape(self):

@@ -3,6 +3,7 @@
 A front end makes nodes (graph.py) and says what it knows of its modules: the methods of Importer under "of the front end".
 """
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -29,6 +30,7 @@ LIBRARY = {
 for _c in ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"):
     LIBRARY[_c] = LIBRARY["linear"]
 NEEDED = {"addmm": 2, "batch_norm": 4, "group_norm": 2, "instance_norm": 2, "lstm": 2, "gru": 2, "rnn": 2}  # all of them, or the layer does not serve
+WHOLE = {"int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32", "bool": "bool"}
 PLAIN = {"drop", "permute", "transpose", "view", "reshape", "contiguous", "clone", "flatten", "to", "_to_copy", "expand", "unsqueeze", "squeeze", "dropout", "getitem", "t", "detach_",
          "_assert_tensor_metadata", "alias"}
 
@@ -60,6 +62,7 @@ class Constant(Use):
 class Importer:
     """flat: nodes in order, inputs, outputs, and state, the arrays of parameters and buffers by name."""
     leading = 1  # axes in front that are the batch's
+    from_end = False  # whether places that are computed count from the end where they are below 0
     source = ""  # what the models are of
 
     def __init__(self, flat):
@@ -99,7 +102,7 @@ class Importer:
 
     def whole_type(self, dtype):
         """What a type of whole numbers is called in the text."""
-        return "bool" if dtype == bool else "i32"
+        return WHOLE[str(dtype)]
 
     # ---- which operations belong to which call
 
@@ -252,13 +255,15 @@ class Importer:
         relative = fqn[len(frame.path):].lstrip(".") if fqn else node.said or self.hint(node, frame) or "constant"
         name = net.free_name(identifier(relative), {v.hint: 0 for v in frame.body.declared}, -1, forever=True)
         tensor = self.flat.state[node.parameter] if node.parameter else node.const
+        if not node.parameter and tensor.dtype.kind in "iu" and max(map(abs, (int(tensor.min()), int(tensor.max())))) > 2 ** 24:
+            return self.declare_halves(frame, node, relative, tensor)
         shape = tuple(tensor.shape)
         axes = [d for d in range(len(shape)) if shape[d] != 1] if len(shape) > 1 else list(range(len(shape)))
         ours = [shape[d] for d in axes]
         var = frame.body.declare("weight" if node.parameter else "state", name, ours, "f32", self.initial(node) if node.parameter else "0")
         path = (frame.path + "." if frame.path else "") + name
         if not is_float(tensor.dtype):
-            tensor = tensor.astype("float64" if tensor.dtype != bool and int(abs(tensor).max()) > 2 ** 24 else "float32")
+            tensor = tensor.astype("float32")
         self.weights[path] = tensor.reshape(ours)
         self.declared[path] = (node.parameter, list(shape)) if node.parameter else None
         value = Value(var, shape, axes, node.val.dtype if node.parameter else node.const.dtype)
@@ -266,6 +271,22 @@ class Importer:
             expr = Op("!=", var, 0) if node.const.dtype == bool else Call(self.whole_type(node.const.dtype), var)
             value = Value(frame.body.add(expr, name, ours), shape, axes, node.const.dtype)
         frame.values[node] = value
+        return frame
+
+    def declare_halves(self, frame, node, name, tensor):
+        """Whole numbers that f32 does not hold, as two tables that it does: high * 2^24 + low."""
+        if max(map(abs, (int(tensor.min()), int(tensor.max())))) >= 2 ** 47:
+            raise Unsupported(frame.path, "a constant", "of whole numbers beyond 2^47 has no counterpart", last_line(node.trace))
+        shape, kind = tensor.shape, self.whole_type(tensor.dtype)
+        axes = [d for d in range(len(shape)) if shape[d] != 1] if len(shape) > 1 else list(range(len(shape)))
+        ours, halves = [shape[d] for d in axes], []
+        for what, half in (("high", tensor >> 24), ("low", tensor & 2 ** 24 - 1)):
+            own = net.free_name(identifier(f"{name}_{what}"), {v.hint: 0 for v in frame.body.declared}, -1, forever=True)
+            halves.append(Call(kind, frame.body.declare("state", own, ours, "f32", "0")))
+            path = (frame.path + "." if frame.path else "") + own
+            self.weights[path], self.declared[path] = half.reshape(ours).astype("float32"), None
+        expr = Op("+", Op("*", halves[0], Num(2 ** 24, "value")), halves[1])
+        frame.values[node] = Value(frame.body.add(expr, identifier(name), ours), shape, axes, tensor.dtype)
         return frame
 
     def initial(self, node):
@@ -318,14 +339,16 @@ class Importer:
         shape = tuple(t.shape)
         if t.size == 1:
             v = t.item()
+            if v != v:
+                return Value(frame.body.add(net.NAN), shape, [], t.dtype)
             return Value(Num(v, "value"), shape, [], t.dtype)
         axes = [d for d in range(len(shape)) if shape[d] != 1]
         ours = [shape[d] for d in axes]
-        if (t == t.flat[0]).all():
+        if (t == t.flat[0]).all() or is_float(t.dtype) and np.isnan(t).all():
             v = t.flat[0].item()
             if t.dtype == bool:
                 return Value(frame.body.add(Op("==", Call("broadcast", None, [Num(int(v), "value"), List([Num(s, "shape") for s in ours])]), 1), None, ours), shape, axes, t.dtype)
-            e = Call("broadcast", None, [Num(v, "value"), List([Num(s, "shape") for s in ours])])
+            e = Call("broadcast", None, [Num(v, "value") if v == v else net.NAN, List([Num(s, "shape") for s in ours])])
             return Value(frame.body.add(e if is_float(t.dtype) else Call(self.whole_type(t.dtype), e), None, ours), shape, axes, t.dtype)
         if len(axes) == 2 and t.dtype == bool and ours[0] == ours[1]:
             m, n = t.reshape(ours), ours[0]
@@ -446,6 +469,50 @@ def several(body, expr, shapes, hints):
 Frame.body_several = lambda self, expr, shapes, hints: several(self.body, expr, shapes, hints)
 
 
+# arguments that change no number, or that the shape and the type of the result say
+SILENT = set("memory_format layout device pin_memory non_blocking copy inplace implicit requires_grad sparse sorted cudnn_enable cudnn_enabled size shape sizes start_dim end_dim output_size "
+             "split_size split_sizes chunks sections indices_or_sections num_classes".split())
+
+
+class Arguments(Mapping):
+    """Of an operation, by name; knows which of them its rule has read."""
+
+    def __init__(self, values):
+        self.values, self.read = values, set()
+
+    def __getitem__(self, key):
+        self.read.add(key)
+        return self.values[key]
+
+    def __iter__(self):
+        return iter(self.values)
+
+    def __len__(self):
+        return len(self.values)
+
+    def __contains__(self, key):
+        return key in self.values
+
+    def unread(self, node):
+        """Those that say something, and that the rule has not read: it would compute what the operation does without them."""
+        found = []
+        for key in self.values if node.defaults is not None else ():
+            a = node.args[key]
+            if key in self.read or key in SILENT or a is None or a is False and key not in node.defaults or key in node.defaults and same_argument(a, node.defaults[key]):
+                continue
+            if key == "dtype":  # the result has it; floats have the program's type, so that only what is summed up in another kind differs
+                x = next((v for v in self.values.values() if isinstance(v, Value)), None)
+                val = node.val[0] if isinstance(node.val, (list, tuple)) else node.val
+                if x is None or x.dtype == val.dtype or is_float(x.dtype) and is_float(val.dtype):
+                    continue
+            found.append(key)
+        return found
+
+
+def same_argument(a, default):
+    return type(a) in (bool, int, float, str, list, tuple, type(None)) and (list(a) if isinstance(a, tuple) else a) == default
+
+
 class Context:
     """What operations are written with: the call that they belong to."""
 
@@ -458,14 +525,15 @@ class Context:
         if convert is None:
             raise self.unsupported(node, "has no counterpart")
         library = self.importer.library.get(id(node))
-        args = {}
-        for key, a in node.args.items() if isinstance(node.args, dict) else ():
-            if key == "inside":  # of a loop: in the call of its step
-                continue
-            args[key] = self.argument(node, key, a, library)
+        args = Arguments({k: self.argument(node, k, a, library) for k, a in node.args.items() if k != "inside"})  # which, of a loop, is in the call of its step
         try:
-            return convert(self, node, args)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as e:  # a form of the operation that its rule does not know
+            result = convert(self, node, args)
+            left = [k for k in args.unread(node) if library is None or k not in LIBRARY[node.op()]]
+            if left:
+                raise self.unsupported(node, "with " + ", ".join(f"{k} = {net.number(node.args[k]) if isinstance(node.args[k], (bool, int, float)) else node.args[k] if isinstance(node.args[k], str) else '...'}"
+                                                                  for k in left) + " has no counterpart")
+            return result
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:  # a form of the operation that its rule does not know
             raise self.unsupported(node, f"has a form that is not known here ({type(e).__name__}: {e})") from e
 
     def argument(self, node, key, a, library):
@@ -497,7 +565,7 @@ class Context:
         return several(self.frame.body, expr, shapes, hints if len(hints) == len(shapes) else (hints[:1] or [None]) * len(shapes))
 
     def number(self, v):
-        return Num(v, "value")
+        return Num(v, "value") if v == v else net.NAN
 
     def is_input(self, v, count):
         return getattr(v.var, "classes", None) == count

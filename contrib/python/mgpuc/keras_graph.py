@@ -151,6 +151,7 @@ class KerasGraph:
                 break
             own = base
         convert = self.layers.get(own.__name__) if own.__module__.startswith("keras.") else None
+        self.left += [note for note in differing(self.inner(name), layer, own.__name__) if note not in self.left]
         if convert is not None:
             self.path = self.inner(name)
             return convert(self, Call(self, layer, outputs, args, kwargs))
@@ -233,6 +234,16 @@ class Call:
 
     def arg(self, n, name, default=None):
         return self.args[n] if n < len(self.args) else self.node(self.kwargs.get(name, default))
+
+
+def differing(path, layer, kind):
+    """What a layer does in training, and its weights and results do not show, in words."""
+    given = {k: getattr(layer, k, None) for k in [*inspect.signature(type(layer).__init__).parameters, "activity_regularizer"]}
+    notes = [f"{path} has {k} = {given[k]} in Keras, which is left out." for k in ("dropout", "recurrent_dropout") if isinstance(given.get(k), float) and given[k] > 0]
+    notes += [f"{path} has a {k} in Keras, which is left out." for k, v in given.items() if k.endswith(("_regularizer", "_constraint")) and v is not None]
+    if kind == "BatchNormalization" and not layer.trainable:
+        notes.append(f"{path} is not trained in Keras, where it keeps its moving averages and uses them in training, too; here it uses those of the batch.")
+    return notes
 
 
 def check_constants(graph, again):

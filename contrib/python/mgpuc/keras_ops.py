@@ -321,7 +321,7 @@ for _name, _aten in {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Exp"
 
 BINARY = {"Add": "add", "Subtract": "sub", "Multiply": "mul", "Divide": "div", "TrueDivide": "div", "Maximum": "maximum", "Minimum": "minimum", "FloorDivide": "floor_divide",
           "Mod": "remainder"}
-COMPARE = {"Equal": "eq", "NotEqual": "ne", "Greater": "gt", "GreaterEqual": "ge", "Less": "lt", "LessEqual": "le", "LogicalAnd": "logical_and", "LogicalOr": "logical_or", "LogicalXor": "ne"}
+COMPARE = {"Equal": "eq", "NotEqual": "ne", "Greater": "gt", "GreaterEqual": "ge", "Less": "lt", "LessEqual": "le", "LogicalAnd": "logical_and", "LogicalOr": "logical_or", "LogicalXor": "logical_xor"}
 
 
 @op(*BINARY, *COMPARE)

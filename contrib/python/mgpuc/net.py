@@ -117,6 +117,9 @@ class List:
         return self.items
 
 
+NAN = Op("-", "inf", "inf")  # no Num, which are told apart by what they are equal to
+
+
 def walk(e):
     yield e
     for c in getattr(e, "children", list)():

@@ -12,8 +12,6 @@ from .onnx_graph import Graph, read_model
 from .onnx_ops import TRANSLATE
 from .onnx_shorten import shorten
 
-WHOLE = {"int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32", "bool": "bool"}
-
 
 class OnnxImporter(Importer):
     source = "ONNX"
@@ -51,9 +49,6 @@ class OnnxImporter(Importer):
 
     def input_type(self, dtype):
         return ("f64" if dtype.itemsize == 8 else "f32") if is_float(dtype) else self.whole_type(dtype)
-
-    def whole_type(self, dtype):
-        return WHOLE[str(dtype)]
 
 
 def prefix_of(graph, node, given, names):

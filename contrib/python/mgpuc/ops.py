@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .graph import is_float, table_of_operations
+from .graph import Node, is_float, table_of_operations
 from .net import Call, Index, List, Num, Op, Span
 
 
@@ -136,7 +136,7 @@ def unary(fn, **options):
 
 for torch_name, fn in {"relu": "relu", "relu6": "relu6", "sigmoid": "sigmoid", "tanh": "tanh", "silu": "silu", "mish": "mish", "hardswish": "hardswish", "selu": "selu",
                        "hardsigmoid": "hardsigmoid", "exp": "exp", "log": "log", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "erf": "erf", "abs": "abs", "floor": "floor",
-                       "ceil": "ceil", "round": "round", "trunc": "trunc", "sign": "sign", "log1p": "log1p", "expm1": "expm1", "log_sigmoid": "log_sigmoid", "tan": "tan",
+                       "ceil": "ceil", "trunc": "trunc", "sign": "sign", "log1p": "log1p", "expm1": "expm1", "log_sigmoid": "log_sigmoid", "tan": "tan",
                        "atan": "atan", "asin": "asin", "acos": "acos", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
                        "softsign": "softsign"}.items():
     OPS[torch_name] = unary(fn)
@@ -144,14 +144,28 @@ for torch_name, fn in {"relu": "relu", "relu6": "relu6", "sigmoid": "sigmoid", "
 
 def binary(sign, swap=False):
     def f(cx, node, a):
-        x, y = a["self"], a["other"]
-        if swap:
-            x, y = y, x
-        scaled = a.get("alpha", 1)
-        if scaled != 1:
-            x, y = (elementwise_number(cx, x, scaled), y) if swap else (x, elementwise_number(cx, y, scaled))
-        return elementwise(cx, node, lambda p, q: Op(sign, p, q), x, y)
+        x, y = (a["other"], a["self"]) if swap else (a["self"], a["other"])
+        if a.get("alpha", 1) != 1:
+            y = elementwise_number(cx, y, a["alpha"])
+        if sign in ("*", "**"):
+            x, y = (wide(cx, v, node) for v in (x, y))
+        return elementwise(cx, node, wrapping(cx, node, lambda p, q: Op(sign, p, q)), x, y)
     return f
+
+
+def wrapping(cx, node, build):
+    """An operation on whole numbers of less than 32 bits is one of 32, which wraps to theirs."""
+    kind = node.val.dtype
+    if kind.kind not in "iu" or kind.itemsize >= 4:
+        return build
+    return lambda *e: Call(cx.importer.whole_type(kind), build(*[x if isinstance(x, Num) else Call("i32", x) for x in e]))
+
+
+def wide(cx, v, node):
+    """Whole numbers of 64 bits that may be known in 32 here (numbers of classes, arange), for products."""
+    if not cx.importer.from_end or node.val.dtype != np.int64 or not isinstance(v, Value) or isinstance(v.var, Num) or v.dtype == bool or isinstance(v.var.expr, Call) and v.var.expr.fn == "i64":
+        return v
+    return cx.new(Call("i64", v.var), v.shape, v.axes, v.dtype)
 
 
 def elementwise_number(cx, v, factor):
@@ -160,7 +174,7 @@ def elementwise_number(cx, v, factor):
     return cx.new(Op("*", cx.number(factor), v.var), v.shape, v.axes, v.dtype)
 
 
-for torch_name, sign in {"add": "+", "sub": "-", "mul": "*", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "remainder": "%", "floor_divide": "//",
+for torch_name, sign in {"add": "+", "sub": "-", "mul": "*", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "remainder": "%",
                          "logical_and": "and", "logical_or": "or", "subtract": "-", "multiply": "*"}.items():
     OPS[torch_name] = binary(sign)
 for fn in ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"):
@@ -169,25 +183,46 @@ OPS["bit_not"] = unary("bit_not")
 OPS["rsub"] = binary("-", swap=True)
 
 
-@op("div", "divide", "true_divide")
+@op("div", "divide", "true_divide", "floor_divide")
 def _(cx, node, a):
-    y = elementwise(cx, node, lambda p, q: Op("//" if a.get("rounding_mode") == "floor" else "/", p, q), a["self"], a["other"])
-    return cx.new(Call("trunc", y.var), y.shape, y.axes, y.dtype) if a.get("rounding_mode") == "trunc" else y
+    mode = "floor" if node.op() == "floor_divide" else a.get("rounding_mode")
+
+    def build(p, q):
+        if mode is None:
+            return Op("/", p, q)
+        if is_float(node.val.dtype):
+            if mode == "trunc":
+                return Call("trunc", Op("/", p, q))
+            floor = Call("round", Op("/", Op("-", p, Op("%", p, q)), q))  # 0.3 // 0.1 is 2, and 0.3 / 0.1 is 3
+            return floor if isinstance(q, Num) and q.value else Call("where", None, [Op("==", q, 0), Op("/", p, q), floor])
+        if mode == "floor":
+            return Op("//", p, q)
+        up = Op("and", Op("!=", Op("<", p, 0), Op("<", q, 0)), Op("!=", Op("%", p, q), 0))
+        return Call("where", None, [up, Op("+", Op("//", p, q), 1), Op("//", p, q)])
+    return elementwise(cx, node, build, a["self"], a["other"])
+
+
+@op("round")
+def _(cx, node, a):
+    if not a.get("decimals"):
+        return unary("round")(cx, node, a)
+    ten, fine = Num(10.0 ** abs(a["decimals"]), "ten"), a["decimals"] > 0
+    return elementwise(cx, node, lambda p: Op("/" if fine else "*", Call("round", Op("*" if fine else "/", p, ten)), ten), a["self"])
 
 
 @op("pow")
 def _(cx, node, a):
-    return elementwise(cx, node, lambda p, q: Op("**", p, q), a["self"], a["exponent"])
+    return elementwise(cx, node, wrapping(cx, node, lambda p, q: Op("**", p, q)), wide(cx, a["self"], node), wide(cx, a["exponent"], node))
 
 
 @op("square")
 def _(cx, node, a):
-    return elementwise(cx, node, lambda p: Op("**", p, cx.number(2)), a["self"])
+    return elementwise(cx, node, wrapping(cx, node, lambda p: Op("**", p, cx.number(2))), wide(cx, a["self"], node))
 
 
 @op("neg")
 def _(cx, node, a):
-    return elementwise(cx, node, lambda p: Op("-", 0, p), a["self"])
+    return elementwise(cx, node, wrapping(cx, node, lambda p: Op("-", 0, p)), a["self"])
 
 
 @op("reciprocal")
@@ -202,11 +237,23 @@ def _(cx, node, a):
 
 @op("logical_not", "bitwise_not")
 def _(cx, node, a):
-    return elementwise(cx, node, lambda p: Op("==", Call("i32", p), 0), a["self"])
+    if node.op() == "bitwise_not" and node.val.dtype != bool:
+        return unary("bit_not")(cx, node, a)
+    return elementwise(cx, node, lambda p: Op("==", Call("i32", p) if a["self"].dtype == bool else p, 0), a["self"])
 
 
-OPS["bitwise_and"], OPS["bitwise_or"] = binary("and"), binary("or")
-OPS["__and__"], OPS["__or__"] = OPS["bitwise_and"], OPS["bitwise_or"]
+@op("bitwise_and", "bitwise_or", "bitwise_xor", "__and__", "__or__", "__xor__")
+def _(cx, node, a):
+    kind = node.op().strip("_").removeprefix("bitwise_")
+    if node.val.dtype == bool:
+        return binary({"xor": "!="}.get(kind, kind))(cx, node, a)
+    return OPS["bit_" + kind](cx, node, a)
+
+
+@op("logical_xor")
+def _(cx, node, a):
+    truth = lambda v, p: p if isinstance(v, Value) and v.dtype == bool else Op("!=", p, 0)  # noqa: E731
+    return elementwise(cx, node, lambda p, q: Op("!=", truth(a["self"], p), truth(a["other"], q)), a["self"], a["other"])
 
 
 @op("maximum", "minimum")
@@ -232,9 +279,13 @@ def _(cx, node, a):
 
 @op("softplus")
 def _(cx, node, a):
-    if a["beta"] != 1:
-        return elementwise(cx, node, lambda p: Op("/", Call("softplus", Op("*", Num(a["beta"], "beta"), p)), Num(a["beta"], "beta")), a["self"])
-    return unary("softplus")(cx, node, a)
+    beta, threshold = Num(a["beta"], "beta"), a.get("threshold", 20)
+
+    def build(p):
+        scaled = p if beta.value == 1 else Op("*", beta, p)
+        y = Call("softplus", scaled) if beta.value == 1 else Op("/", Call("softplus", scaled), beta)
+        return y if threshold >= 20 else Call("where", None, [Op(">", scaled, Num(threshold, "threshold")), p, y])  # beyond 20 it is the same
+    return elementwise(cx, node, build, a["self"])
 
 
 @op("hardtanh", "clamp", "clip", "clamp_min", "clamp_max")
@@ -243,8 +294,10 @@ def _(cx, node, a):
     if node.op() == "hardtanh" and (low, high) == (0, 6):
         return unary("relu6")(cx, node, a)
     if low is not None and high is not None:
+        if isinstance(low, Value) or isinstance(high, Value):
+            return elementwise(cx, node, lambda p, q, r: Call("minimum", Call("maximum", p, [q]), [r]), a["self"], low, high)
         return elementwise(cx, node, lambda p: Call("clamp", p, [cx.number(low), cx.number(high)]), a["self"])
-    return elementwise(cx, node, lambda p: Call("maximum" if high is None else "minimum", p, [cx.number(low if high is None else high)]), a["self"])
+    return elementwise(cx, node, lambda p, q: Call("maximum" if high is None else "minimum", p, [q]), a["self"], low if high is None else high)
 
 
 @op("glu")
@@ -253,10 +306,12 @@ def _(cx, node, a):
     return cx.result(Call("glu", x.var), x.axes, node)
 
 
-@op("dropout", "feature_dropout", "alpha_dropout")
+@op("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
 def _(cx, node, a):
     x, rate = a.get("input", a.get("self")), a["p"]
-    if rate == 0:
+    if a.get("train"):
+        raise cx.unsupported(node, "that predictions have, too, has no counterpart")
+    if rate == 0 or "alpha" in node.op():  # which the model's notes speak of
         return identity(cx, x, node)
     if node.op() != "dropout":
         x = last(cx, x, 1)
@@ -295,6 +350,7 @@ def _(cx, node, a):
 def _(cx, node, a):
     x = a["self"] if "self" in a else a["input"]
     was, now = x.dtype, node.val.dtype
+    a.get("dtype"), a.get("other")  # which now is
     if was == now or is_float(was) and is_float(now):
         return identity(cx, x, node)
     if now == bool:
@@ -364,6 +420,9 @@ def reshaped(cx, node, v, shape):
 
 @op("view", "reshape", "_unsafe_view", "flatten", "unflatten", "_reshape_alias", "reshape_as", "view_as")
 def _(cx, node, a):
+    if a.get("dtype") is not None:
+        raise cx.unsupported(node, "as another type has no counterpart")
+    a.get("other"), a.get("dim"), a.get("stride")  # the shape says what they say
     return reshaped(cx, node, a["self"], node.shape)
 
 
@@ -422,6 +481,7 @@ def _(cx, node, a):
 
 @op("expand", "expand_as", "broadcast_to")
 def _(cx, node, a):
+    a.get("other")  # whose shape it has
     return expanded(cx, node, a["self"])
 
 
@@ -441,6 +501,7 @@ def expanded(cx, node, v):
 @op("repeat", "tile")
 def _(cx, node, a):
     v, times = a["self"], a.get("repeats") or a.get("dims")
+    times = [1] * (len(v.shape) - len(times)) + list(times)
     shift = len(times) - len(v.shape)
     v = Value(v.var, (1,) * shift + v.shape, [d + shift for d in v.axes], v.dtype)
     for d, n in enumerate(times):
@@ -479,11 +540,11 @@ def subscript(cx, node, v, dim, text, keep=True):
 @op("slice", "narrow")
 def _(cx, node, a):
     v, dim = a["self"], a["dim"] % len(a["self"].shape)
-    if not v.real(dim) or node.shape == v.shape and a.get("step", 1) == 1:
-        return identity(cx, v, node)
     n, step = v.shape[dim], a.get("step", 1)
     start = a.get("start") or 0
     end = start + a["length"] if "length" in a else a.get("end")
+    if not v.real(dim) or node.shape == v.shape and step == 1:
+        return identity(cx, v, node)
     start = max(start + n, 0) if start < 0 else min(start, n)
     end = n if end is None else max(end + n, 0) if end < 0 else min(end, n)
     first = [] if start == 0 else [Num(start, "start")]
@@ -492,10 +553,10 @@ def _(cx, node, a):
 
 @op("select")
 def _(cx, node, a):
-    v, dim = a["self"], a["dim"] % len(a["self"].shape)
+    v, dim, place = a["self"], a["dim"] % len(a["self"].shape), a["index"]
     if not v.real(dim):
         return identity(cx, v, node, [d - (d > dim) for d in v.axes])
-    return subscript(cx, node, v, dim, Num(a["index"], "index"), keep=False)
+    return subscript(cx, node, v, dim, Num(place, "index"), keep=False)
 
 
 def parts_of(cx, node, v, dim, sizes):
@@ -521,6 +582,7 @@ def parts_of(cx, node, v, dim, sizes):
 
 @op("split", "split_with_sizes", "chunk", "tensor_split")
 def _(cx, node, a):
+    a.get("indices")  # which the sizes say
     sizes = [tuple(v.shape)[a["dim"]] for v in node.val]
     return parts_of(cx, node, a["self"], a["dim"], [int(s) for s in sizes])
 
@@ -544,9 +606,9 @@ def _(cx, node, a):
 @op("cat", "concat", "concatenate")
 def _(cx, node, a):
     values = [v for v in a["tensors"] if v.shape != (0,)]
+    dim = a["dim"] % len(values[0].shape)
     if len(values) == 1:
         return identity(cx, values[0], node)
-    dim = a["dim"] % len(values[0].shape)
     axes = max((v.axes for v in values), key=len)
     if dim not in axes:
         axes = sorted(list(axes) + [dim])
@@ -568,6 +630,10 @@ def _(cx, node, a):
 @op("roll")
 def _(cx, node, a):
     v = a["self"]
+    if not a["dims"]:
+        flat = Part(node, None)
+        flat.shape = (math.prod(v.shape),)
+        return reshaped(cx, node, OPS["roll"](cx, flat, {"self": reshaped(cx, flat, v, flat.shape), "shifts": a["shifts"], "dims": [0]}), node.shape)
     for shift, dim in zip(a["shifts"], a["dims"]):
         n, at = v.shape[dim], None
         shift %= n
@@ -593,7 +659,7 @@ def _(cx, node, a):
 def _(cx, node, a):
     v, p = a["self"], a["pad"]
     if a.get("mode", "constant") != "constant":
-        return OPS[{"reflect": "reflection_pad2d", "replicate": "replication_pad2d"}.get(a["mode"], "circular_pad")](cx, node, {"self": v, "padding": p})
+        return beyond(cx, node, v, p, a["mode"])
     value = a.get("value") or 0
     low_high = {len(v.shape) - 1 - i: (p[2 * i], p[2 * i + 1]) for i in range(len(p) // 2)}
     grown = [d for d, lh in low_high.items() if lh != (0, 0)]
@@ -615,14 +681,32 @@ def _(cx, node, a):
     return cx.result(Call("pad", v.var, [pairs], [("value", cx.number(value))] if value else []), v.axes, node)
 
 
-@op("reflection_pad2d", "replication_pad2d", "reflection_pad1d")
-def _(cx, node, a):
-    v, p = channels_last(cx, a["self"]), a["padding"]
-    if node.op() != "replication_pad2d" and len(set(p)) == 1 and len(v.axes) == 3:
+def beyond(cx, node, v, p, mode):
+    """Pictures and signals, (batch, channels, ...), with what mode says around them."""
+    if len(v.shape) != len(p) // 2 + 2:
+        raise cx.unsupported(node, f"of mode {mode} for other than the last axes of (batch, channels, ...) has no counterpart")
+    v, pairs = channels_last(cx, v), [(p[k], p[k + 1]) for k in range(len(p) - 2, -1, -2)]
+    if any(n < 0 for n in p):
+        raise cx.unsupported(node, f"of mode {mode} by less than 0 has no counterpart")
+    if mode == "reflect" and len(set(p)) == 1 and len(pairs) == 2:
         return cx.result(Call("reflect_pad", v.var, [Num(p[0], "padding")]), v.axes, node)
-    if "replic" in node.op():
-        return cx.result(Call("edge_pad", v.var, [List([List([Num(p[2], "padding"), Num(p[3], "padding")]), List([Num(p[0], "padding"), Num(p[1], "padding")])])]), v.axes, node)
-    raise cx.unsupported(node, "of different widths has no counterpart")
+    if mode in ("replicate", "circular"):
+        widths = List([List([Num(n, "padding") for n in pair]) for pair in pairs])
+        return cx.result(Call("edge_pad" if mode == "replicate" else "wrap_pad", v.var, [widths]), v.axes, node)
+    if mode != "reflect":
+        raise cx.unsupported(node, f"of mode {mode} has no counterpart")
+    shape = list(v.shape)
+    for at, pair in enumerate(pairs):
+        if any(pair):
+            places = np.pad(np.arange(shape[2 + at]), pair, mode="reflect")
+            shape[2 + at] = len(places)
+            v = cx.new(Index(v.var, [":"] * at + [List([Num(int(n), "place") for n in places])]), shape, v.axes, v.dtype)
+    return identity(cx, v, node)
+
+
+for _n in (1, 2, 3):
+    OPS[f"reflection_pad{_n}d"] = lambda cx, node, a: beyond(cx, node, a["self"], a["padding"], "reflect")
+    OPS[f"replication_pad{_n}d"] = lambda cx, node, a: beyond(cx, node, a["self"], a["padding"], "replicate")
 
 
 # ---- sums
@@ -655,8 +739,10 @@ def reduction(cx, node, v, dims, keep, fn):
 @op("mean", "sum", "amax", "amin", "prod", "logsumexp")
 def _(cx, node, a):
     v = a["self"]
-    if not is_float(v.dtype) and node.op() == "mean":
-        v = cx.new(Call("f32", v.var), v.shape, v.axes, np.dtype("float32"))
+    other = v.dtype != bool and not is_float(v.dtype) and v.dtype != node.val.dtype  # sums of whole numbers are of 64 bits
+    if a.get("dtype") and is_float(v.dtype) != is_float(node.val.dtype) or other or not is_float(v.dtype) and node.op() == "mean":
+        kind = node.val.dtype if node.op() != "mean" else np.dtype("float32")
+        v = cx.new(Call("f32" if is_float(kind) else cx.importer.whole_type(kind), v.var), v.shape, v.axes, kind)
     return reduction(cx, node, v, a.get("dim"), a.get("keepdim", False), {"amax": "max", "amin": "min"}.get(node.op(), node.op()))
 
 
@@ -667,20 +753,28 @@ def _(cx, node, a):
     if a.get("dim") is None:
         return reduction(cx, node, a["self"], None, False, node.op())
     return [reduction(cx, Part(node, 0), a["self"], a["dim"], a["keepdim"], node.op()),
-            reduction(cx, Part(node, 1), a["self"], a["dim"], a["keepdim"], "argmax") if node.op() == "max" and not a["keepdim"] else None]
+            places(cx, Part(node, 1), a["self"], a["dim"], a["keepdim"], node.op() == "min")]
+
+
+def places(cx, node, v, dim, keep, least):
+    """argmax or argmin, whose result has no axis for what it is over"""
+    v = cx.new(Op("-", 0, v.var), v.shape, v.axes, v.dtype) if least else v
+    y = reduction(cx, node, v, dim, keep, "argmax")
+    return y if not keep or dim is None else Value(y.var, node.shape, y.axes, y.dtype)
 
 
 class Part:
     """One result of a node of several."""
 
     def __init__(self, node, n):
-        self.node, self.val, self.shape = node, node.val[n], tuple(node.val[n].shape)
+        self.node, self.val = node, node.val if n is None else node.val[n]
+        self.shape = tuple(self.val.shape)
         self.trace, self.stack, self.op = node.trace, node.stack, node.op
 
 
-@op("argmax")
+@op("argmax", "argmin")
 def _(cx, node, a):
-    return reduction(cx, node, a["self"], a["dim"], a["keepdim"], "argmax")
+    return places(cx, node, a["self"], a["dim"], a["keepdim"], node.op() == "argmin")
 
 
 @op("var", "std", "var_mean")
@@ -720,12 +814,15 @@ def _(cx, node, a):
 @op("topk")
 def _(cx, node, a):
     v = a["self"]
-    dim = a["dim"] % len(v.shape)
+    dim, sign = a["dim"] % len(v.shape), 1 if a.get("largest", True) else -1
+    if sign < 0:
+        v = cx.new(Op("-", 0, v.var), v.shape, v.axes, v.dtype)
     v = v if v.real(dim) else with_axes(cx, v, sorted(list(v.axes) + [dim]))
     at = v.at(dim)
     shapes = [m.shape for m in node.val]
     variables = cx.several(Call("top_k", v.var, [Num(a["k"], "k")], [] if at == len(v.axes) - 1 else [("axis", at)]), [[s[d] for d in v.axes] for s in shapes])
-    return [Value(x, s, v.axes, m.dtype) for x, s, m in zip(variables, shapes, node.val)]
+    found = [Value(x, s, v.axes, m.dtype) for x, s, m in zip(variables, shapes, node.val)]
+    return found if sign > 0 else [cx.new(Op("-", 0, found[0].var), found[0].shape, found[0].axes, found[0].dtype), found[1]]
 
 
 @op("cumsum")
@@ -772,7 +869,9 @@ def _(cx, node, a):
         if w.library is not None and a["beta"] == 1 and a["alpha"] == 1:  # a linear map whose weight is stored transposed
             x = last(cx, a["mat1"], -1)
             return cx.result(Call("dense", x.var, [Num(w.shape[1], "width")], name=w.library), x.axes, node)
+        a = {k: a[k] for k in ("self", "mat1", "mat2", "beta", "alpha")}
         a = {**a, "mat2": w.value(cx), "self": a["self"].value(cx)}
+    a.get("self")  # which is left out where beta is 0
     if a["beta"] != 1 or a["alpha"] != 1:
         x, y = (a["batch1"], a["batch2"]) if "batch1" in a else (a["mat1"], a["mat2"])
         z = elementwise_number(cx, matmul(cx, node, x, y), a["alpha"])
@@ -849,6 +948,9 @@ def padding_of(padding, size, dilation):
 
 @op("conv1d", "conv2d", "conv3d", "convolution")
 def _(cx, node, a):
+    if a.get("transposed"):
+        raise cx.unsupported(node, "that is transposed has no counterpart")
+    a.get("output_padding")  # of those that are
     x, w = channels_last(cx, a["input"]), a["weight"]
     n = len(w.shape) - 2
     size, stride, dilation, padding = list(w.shape[2:]), a["stride"], a["dilation"], a["padding"]
@@ -868,7 +970,8 @@ def _(cx, node, a):
             options.append(("groups", Num(a["groups"], "width" if a["groups"] == x.shape[1] else "groups")))
         options += [] if a["bias"] else [("bias", False)]
         return cx.result(Call("conv", x.var, [Num(w.shape[0], "width"), setting(each(size), "size")], options, name=w.library), x.axes, node)
-    full = List([List(list(p) if isinstance(p, tuple) else [p, p]) for p in (padding if len(padding) == n else padding * n)]) if not isinstance(padding, str) else pad
+    full = List([List(list(p) if isinstance(p, tuple) else [p, p]) for p in (padding if len(padding) == n else padding * n)]) if not isinstance(padding, str) else \
+        List([List([0, 0])] * n) if padding == "valid" else pad
     y = Call("convolve", x.var, [w.whole(cx).var], [("stride", List(stride)), ("padding", full if full is not None else List([List([d * (k - 1) // 2] * 2) for k, d in zip(size, dilation)])),
                                                     ("dilation", List(dilation)), ("input_dilation", List([1] * n)), ("groups", a["groups"])])
     return cx.result(y if a["bias"] is None else Op("+", y, a["bias"].value(cx).var), x.axes, node)
@@ -894,6 +997,8 @@ def _(cx, node, a):
 def _(cx, node, a):
     x, w = a["input"], a["weight"]
     x = channels_last(cx, x) if len(x.shape) > 2 else last(cx, x, 1)
+    if a.get("training"):
+        raise cx.unsupported(node, "by the batch's statistics where it predicts has no counterpart")
     if w is None or w.library is None:
         raise cx.unsupported(node, "without a weight and a bias of its own has no counterpart")
     options = [("momentum", Num(a["momentum"], "momentum") if a["momentum"] != 0.1 else None), ("eps", Num(a["eps"], "eps") if a["eps"] != 1e-5 else None)]
@@ -942,6 +1047,7 @@ def _(cx, node, a):
     groups = a.get("num_groups", x.shape[1])
     if node.op() == "instance_norm" and not a["use_input_stats"]:
         raise cx.unsupported(node, "with stored statistics has no counterpart")
+    a.get("momentum"), a.get("running_mean"), a.get("running_var")  # which nothing reads
     if w is not None and w.library is not None:
         return cx.result(Call("groupnorm", x.var, [Num(groups, "width" if groups == x.shape[1] else "groups")], [("eps", Num(a["eps"], "eps") if a["eps"] != 1e-5 else None)],
                               name=w.library), x.axes, node)
@@ -1045,6 +1151,7 @@ def _(cx, node, a):
     if len(used) != 1:
         raise cx.unsupported(node, "by several tensors has no counterpart")
     dim, i = used[0], indices[used[0]]
+    i = from_front(cx, node, i, v.shape[dim])
     if i.dtype == bool:
         raise cx.unsupported(node, "by a mask has no counterpart: its result has no fixed shape")
     if not v.real(dim):
@@ -1055,6 +1162,20 @@ def _(cx, node, a):
     for d in v.axes:
         axes += [dim + k for k in i.axes] if d == dim else [d + (more if d > dim else 0)]
     return cx.result(Index(v.var, [":"] * at + [i.var]), axes, node)
+
+
+def from_front(cx, node, i, size):
+    """Places that may count from the end, as PyTorch's do."""
+    given = node.args.get("indices", node.args.get("index"))
+    given = [g for g in given if isinstance(g, Node)][-1] if isinstance(given, list) else given
+    if not cx.importer.from_end or i.dtype == bool or i.dtype.kind == "u" or not isinstance(given, Node) or given.shape != i.shape:
+        return i
+    if given.const is not None and (given.const >= 0).all() or given.const is None and (given.input and cx.is_input(i, size) or given.op() in FROM_FRONT):
+        return i
+    return cx.new(Call("where", None, [Op("<", i.var, 0), Op("+", i.var, Num(size, "count")), i.var]), i.shape, i.axes, i.dtype)
+
+
+FROM_FRONT = {"argmax", "argmin", "arange"}
 
 
 @op("scatter_add")
@@ -1087,6 +1208,7 @@ def pool_padding(x, size, stride, padding, ceil):
 
 def pool(cx, node, fn, a, **more):
     x = channels_last(cx, a["self"])
+    a.get("count_include_pad")  # of what is padded
     n = len(x.shape) - 2
     size = list(a["kernel_size"]) * (n if len(a["kernel_size"]) == 1 else 1)
     stride = list(a["stride"] or size)
@@ -1098,7 +1220,7 @@ def pool(cx, node, fn, a, **more):
     pads, same = pool_padding(x, effective, stride, padding, a["ceil_mode"])
     options = [("stride", setting(each(stride), "stride"))] if stride != size else []
     if not same:
-        if fn == "avgpool" and any(p != (0, 0) for p in padding) and a["count_include_pad"]:
+        if fn == "avgpool" and any(p not in (0, (0, 0)) for p in padding) and a["count_include_pad"]:
             raise cx.unsupported(node, "with ceil_mode and counted padding has no counterpart")
         options.append(("padding", List([List([Num(p, "padding") for p in q]) for q in pads])))
     elif any(low for low, _ in pads):
@@ -1156,11 +1278,13 @@ def _(cx, node, a):
 def _(cx, node, a):
     x = channels_last(cx, a["input"] if "input" in a else a["self"])
     by = [o / i for o, i in zip(node.shape[2:], x.shape[2:])]
+    scales = a.get("scale_factors") or [a.get("scales_h"), a.get("scales_w")]
     if "nearest" in node.op():
+        if any(s is not None and s != b for s, b in zip(scales, by)):
+            raise cx.unsupported(node, "by a factor that does not give whole pixels has no counterpart")
         if by[0] != by[1] or by[0] != int(by[0]):
             raise cx.unsupported(node, "by anything but a whole number has no counterpart")
         return cx.result(Call("upsample", x.var, [Num(int(by[0]), "by")]), x.axes, node)
-    scales = a.get("scale_factors") or [a.get("scales_h"), a.get("scales_w")]
     if any(s is not None and abs(s - b) > 1e-12 for s, b in zip(scales or [], by)):
         raise cx.unsupported(node, "by a factor that does not give whole pixels has no counterpart")
     return cx.result(Call("resized", x.var, [Num(node.shape[2], "height"), Num(node.shape[3], "width")], [("align_corners", True if a["align_corners"] else None)]), x.axes, node)
@@ -1200,6 +1324,9 @@ def causal(mask):
 @op("scaled_dot_product_attention")
 def _(cx, node, a):
     q, k, v = a["query"], a["key"], a["value"]
+    if a.get("dropout_p"):
+        raise cx.unsupported(node, "with dropout where it predicts has no counterpart")
+    a.get("enable_gqa")  # the shapes show it
     rank = len(q.shape)
     heads = [d for d in range(rank - 2) if q.shape[d] != 1]
     options = []
@@ -1259,6 +1386,11 @@ def _(cx, node, a):
 @op("copy")
 def _(cx, node, a):
     v = a["src"]
+    if is_float(v.dtype) != is_float(node.val.dtype) or v.dtype == bool or node.val.dtype == bool:
+        v = OPS["to"](cx, Part(node, None), {"self": v}) if v.shape == node.shape else None
+        if v is None:
+            raise cx.unsupported(node, "of another type and shape has no counterpart")
+    a.get("self")
     return v if v.shape == node.shape else expanded(cx, node, v)
 
 

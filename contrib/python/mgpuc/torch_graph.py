@@ -3,7 +3,11 @@
 Each node says which calls of modules it belongs to, and the line of the source.
 """
 import inspect
+import linecache
+import math
 import operator
+import re
+import sys
 
 import numpy as np
 import torch
@@ -50,7 +54,12 @@ def _(x, rate, what):
 
 
 def dropping(what):
-    return lambda input, p=0.5, training=True, inplace=False: drop(input, float(p), what) if p > 0 else input
+    """In place of torch.nn.functional's. What it is called with is False for modules that are in training otherwise; what the source itself says is meant."""
+    def f(input, p=0.5, training=True, inplace=False):
+        caller = sys._getframe(1)
+        never = re.search(r"training\s*=\s*False", linecache.getline(caller.f_code.co_filename, caller.f_lineno))
+        return drop(input, float(p), what) if p > 0 and not never else input
+    return f
 
 
 FUNCTIONS = {"dropout": "dropout", "dropout1d": "spatial_dropout", "dropout2d": "spatial_dropout", "dropout3d": "spatial_dropout"}
@@ -88,14 +97,31 @@ def normalize(target, args, kwargs):
     return out
 
 
-VIEWS = {"view", "reshape", "slice", "select", "transpose", "permute", "expand", "squeeze", "unsqueeze", "chunk", "split", "flatten", "narrow", "detach", "alias"}
+VIEWS = {"view", "reshape", "slice", "select", "transpose", "permute", "expand", "squeeze", "unsqueeze", "chunk", "split", "flatten", "narrow", "detach", "alias"}  # which keep a name
+RESHAPED = {"view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as"}
+SAME_PLACES = {"alias", "detach", "contiguous", "clone", "to", "positive", "lift_fresh", "resolve_conj", "resolve_neg"}
 RANDOM = {"rand", "randn", "rand_like", "randn_like", "bernoulli", "randint", "normal", "randperm", "multinomial"}
 MADE = {"new_zeros", "new_ones", "new_full", "new_empty", "zeros_like", "ones_like", "full_like", "empty_like"}
 SAME = {"to", "contiguous", "type_as", "flatten", "reshape", "expand", "expand_as", "positive", "resolve_conj", "resolve_neg", "float", "double", "requires_grad"}
 
 
+def storage(node):
+    """What the numbers of a value are kept in, which views of it share; None of what is no tensor."""
+    val = node.meta.get("val")
+    val = val[0] if isinstance(val, (list, tuple)) and val else val
+    return val.untyped_storage()._cdata if isinstance(val, torch.Tensor) else None
+
+
+def parent(node):
+    """The value that a value is a view of."""
+    above = node.args[0] if node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node) else None
+    return above if above is not None and isinstance(node.target, torch._ops.OpOverload) and storage(above) == storage(node) or \
+        above is not None and node.target is operator.getitem and parent(above) is not None else None
+
+
 class Flattened:
     def __init__(self, program):
+        self.scopes, self.changed = [], set()  # values by nodes of torch's, of this graph and those around it; what operations in place have changed
         self.nodes, self.inputs, self.outputs, self.leaves = [], [], [], []
         self.renamed = {}  # weights that the library has in another form: name -> node, its names in the module (of a sum all of its parts)
         signature = program.graph_signature
@@ -130,6 +156,13 @@ class Flattened:
         merge_constants(self.nodes)
 
     def run(self, gm, env, stack):
+        self.scopes.append(env)
+        try:
+            return self.spliced(gm, env, stack)
+        finally:
+            self.scopes.pop()
+
+    def spliced(self, gm, env, stack):
         for node in gm.graph.nodes:
             if node.op == "get_attr":
                 value = gm
@@ -175,6 +208,7 @@ class Flattened:
                 return target(*args, **kwargs)
             raise Unsupported(stack[-1][1] if stack else "", str(target), "has no counterpart", last_line(trace))
         new = Node(operation(target), normalize(target, args, kwargs), stack, trace, node.meta.get("val"))
+        new.defaults = {a.name: a.default_value for a in target._schema.arguments if a.has_default_value()}
         name = new.op()
         if name.startswith("_assert") or name in ("sym_constrain_range_for_size", "sym_constrain_range"):
             return None
@@ -187,6 +221,9 @@ class Flattened:
             new.const = torch.full(new.shape, value, dtype=new.val.dtype)
             new.args = {}
         elif all(a.const is not None for a in used) and name not in RANDOM:
+            if in_place(target):
+                self.keep(args[0])
+                args = [self.read(a, env) for a in node.args]
             with torch.no_grad():
                 new.const = target(*[real(a) for a in args], **{k: real(v) for k, v in kwargs.items() if k not in ("pin_memory", "layout", "device")})
             new.said = getattr(source, "said", None) if name in VIEWS or name in SAME else None
@@ -196,23 +233,81 @@ class Flattened:
             self.replace(node, new, env, stack)
         return new
 
+    def keep(self, changed):
+        """Before a constant changes in place: what was computed of it keeps its old numbers, what comes later reads the new ones."""
+        place = changed.const.untyped_storage().data_ptr()
+        for old in dict.fromkeys(self.leaves + self.nodes):
+            if isinstance(old.const, torch.Tensor) and old.const.untyped_storage().data_ptr() == place:
+                new = Node(old.op(), dict(old.args), old.stack, old.trace, old.val)
+                new.const, new.said, old.const = old.const, old.said, old.const.clone()
+                self.append(new)
+                for scope in self.scopes:
+                    scope.update({k: new for k, v in scope.items() if v is old})
+
     def replace(self, node, new, env, stack):
-        """After an operation in place its argument is the result; what the argument is a slice of has it in its place."""
-        first = env[node.args[0]]
-        env[node.args[0]] = new
+        """After an operation in place its argument is the result, what the argument is a part of has it in its place, and other parts are taken anew."""
+        def refuse(why):
+            raise Unsupported(stack[-1][1] if stack else "", new.op(), why, last_line(new.trace))
         base = node.args[0]
-        if new.const is not None:
-            return  # of constants the views are real ones
-        if getattr(base.target, "_schema", None) is None or base.target._schema.name.split("::")[1] not in VIEWS:
+        if sum(a.alias_info is not None and a.alias_info.is_write for a in node.target._schema.arguments) != 1:
+            refuse("changes several tensors in place, and has no counterpart")
+        if new.const is not None:  # of constants the views are real ones
+            env[base] = new
             return
-        a, above = first.args, base.args[0]
-        if not any(u is not base and u > node for u in above.users):
+        if torch.Tag.inplace_view in node.target.tags:
+            if storage(base) in self.changed or any(storage(n) == storage(base) and n is not base and any(u > node for u in n.users) for n in env if n is not node):
+                refuse("makes a tensor another view of its numbers, which others share, and has no counterpart")
+            env[base] = new
             return
-        if first.op() != "slice" or a["step"] != 1 or any(u is not node and u > node for u in base.users):
-            raise Unsupported(stack[-1][1], new.op(), "changes a view of a tensor that is used afterwards", last_line(new.trace))
-        whole = env[above]
-        put = Node("put", {"self": whole, "value": new, "dim": a["dim"], "start": a["start"] or 0}, new.stack, new.trace, whole.val)
-        env[above] = self.append(put)
+        place = storage(base)
+        self.changed.add(place)
+        shared = [n for n in env if n is not node and storage(n) == place]
+        if any(n.op == "placeholder" for n in shared) and len(self.scopes) > 1:
+            refuse("changes a tensor of the graph around it in place (no_grad, autocast), and has no counterpart")
+        chain = [base]
+        while parent(chain[-1]) is not None:
+            chain.append(parent(chain[-1]))
+        if any(parent(n) is None and n is not chain[-1] and any(u > node for u in n.users) for n in shared):
+            refuse("changes a tensor of which another is used afterwards that shares its numbers, and has no counterpart")
+        later = [n for n in shared if n is not base and any(u > node for u in n.users)]
+        olds = {n: env[n] for n in chain}
+        env[base] = new
+        if later:  # of what is used later all that lies between is needed
+            for part, whole in zip(chain, chain[1:]):
+                env[whole] = self.inserted(part, olds[part], env[whole], env[part], new, refuse)
+        needed = set(later)
+        for n in reversed(shared):
+            if n in needed and parent(n) is not None:
+                needed.add(parent(n))
+        for n in shared:
+            if n in needed and n not in chain:
+                if parent(n) not in chain and parent(n) not in needed:
+                    refuse("changes a tensor of which a view is used afterwards that has no counterpart")
+                env[n] = env[n.args[0]] if in_place(n.target) else self.call(n, env, stack)
+
+    def inserted(self, part, old, whole, value, new, refuse):
+        """whole with value in place of the view old of it"""
+        name, a = old.op(), old.args
+        made = lambda operation, val, **args: self.append(Node(operation, args, new.stack, new.trace, val))  # noqa: E731
+        if in_place(part.target) or old is whole or name in SAME_PLACES and old.val.dtype == whole.val.dtype:
+            return value
+        if name in RESHAPED and math.prod(old.val.shape) == math.prod(whole.val.shape):
+            return made("view", whole.val, self=value)
+        if name in ("slice", "select", "narrow") and a.get("step", 1) == 1:
+            dim = a["dim"] % len(whole.val.shape)
+            n, start = whole.val.shape[dim], a["index"] if name == "select" else a.get("start") or 0
+            if not isinstance(start, int):
+                refuse("changes a part at a place that is computed, and has no counterpart")
+            start = min(max(start + n if start < 0 else start, 0), n)
+            if name == "select":
+                shape = [*value.val.shape[:dim], 1, *value.val.shape[dim:]]
+                value = made("view", torch.empty(shape, dtype=value.val.dtype, device="meta"), self=value)
+            return value if value.val.shape[dim] == n else made("put", whole.val, self=whole, value=value, dim=dim, start=start)
+        if name in ("permute", "transpose", "t", "swapaxes", "swapdims", "movedim", "moveaxis", "mT", "numpy_T"):
+            probe = torch.empty([k + 2 for k in range(len(whole.val.shape))], device="meta")  # whose sizes show the order of the axes
+            order = [s - 2 for s in part.target(probe, *part.args[1:], **part.kwargs).shape]
+            return made("permute", whole.val, self=value, dims=[order.index(d) for d in range(len(order))])
+        refuse(f"changes a view ({name}) of a tensor that is used afterwards, and has no counterpart")
 
     def append(self, new):
         for a in all_nodes(new.args):

@@ -19,6 +19,7 @@ from .torch_graph import Flattened, export, source_range
 
 class TorchImporter(Importer):
     source = "PyTorch"
+    from_end = True
 
     def __init__(self, module, program):
         super().__init__(Flattened(program))
@@ -121,9 +122,10 @@ def ungrouped(node):
     return None
 
 
-def trained_only(module):
+def trained_only(module, nodes):
     """What only training would have, and the exported graph cannot show."""
-    notes = []
+    dropped = [n for n in nodes if n.op() in ("alpha_dropout", "feature_alpha_dropout") and n.args["p"] > 0]
+    notes = [f"{n.op()} ({n.stack[-1][1] if n.stack else 'the model itself'}), which only training has, is left out." for n in dropped]
     for name, m in module.named_modules():
         for key in ("attention_dropout", "attn_dropout", "attn_drop", "dropout_p"):
             rate = getattr(m, key, 0)
@@ -131,7 +133,7 @@ def trained_only(module):
                 notes.append(f"Dropout of attention's weights ({name}.{key} = {rate}) is left out.")
                 return notes
         if isinstance(m, torch.nn.MultiheadAttention) and m.dropout > 0:
-            return [f"Dropout of attention's weights ({name}: {m.dropout}) is left out."]
+            return notes + [f"Dropout of attention's weights ({name}: {m.dropout}) is left out."]
     return notes
 
 
@@ -142,7 +144,7 @@ def first_sample(x):
 def apart(module, inputs, named):
     """A sample's result may not depend on the samples before and after it in its batch."""
     def floats(y):
-        return [t for t in torch.utils._pytree.tree_leaves(y) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        return [t.nan_to_num() for t in torch.utils._pytree.tree_leaves(y) if isinstance(t, torch.Tensor) and t.is_floating_point()]
 
     def result(arrange):
         with torch.no_grad():
@@ -198,6 +200,9 @@ def wide(x):
 def import_module(module, example_inputs, path, loss=None, output=None, batch=32, kwargs=None):
     """-> text, weights, what is known of inputs and outputs"""
     module, example_inputs, kwargs = widened(module), wide(example_inputs), wide(kwargs)
+    for name, m in module.named_modules():
+        if isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.track_running_stats and m.momentum is None:
+            raise Unsupported(name, "batch_norm", "with momentum = None, an average of all batches, has no counterpart: give it a number", "")
     was = {m: m.training for m in module.modules()}
     module.eval()
     if isinstance(example_inputs, torch.Tensor):
@@ -237,7 +242,7 @@ def import_module(module, example_inputs, path, loss=None, output=None, batch=32
     outputs, loss = before or (outputs, loss)
     importer.whole([n for _, n in outputs])
     sums = {k: theirs for k, (_, *theirs) in importer.flat.renamed.items()}
-    notes = trained_only(module) + frozen_notes("PyTorch", [name for name, p in module.named_parameters() if not p.requires_grad])
+    notes = trained_only(module, importer.flat.nodes) + frozen_notes("PyTorch", [name for name, p in module.named_parameters() if not p.requires_grad])
     kind = type(module)
     title = f"{kind.__module__}.{kind.__qualname__} of PyTorch, by mgpuc.from_torch"
     if any(len(theirs) > 1 for theirs in sums.values()):
