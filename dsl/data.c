@@ -114,12 +114,12 @@ typedef struct Needs {
     int count;
 } Needs;
 
-static int find_need(const Needs *n, const char *name)
+static const NeededColumn *find_need(const Needs *n, const char *name)
 {
     for (int k = 0; k < n->count; k++)
         if (strcmp(n->list[k].name, name) == 0)
-            return k;
-    return -1;
+            return &n->list[k];
+    return NULL;
 }
 
 static bool has_column(const char *columns, const char *name)
@@ -204,10 +204,10 @@ static void check_named(const Elaborator *e, const Samples *s, const Needs *need
 {
     for (int c = 0; c < s->set.column_count; c++) {
         DataColumn *column = &s->set.columns[c];
-        int need = find_need(needs, column->name);
-        if (need < 0)
+        const NeededColumn *need = find_need(needs, column->name);
+        if (!need)
             unknown_argument(e, s->reader, column->at, column->name);
-        column->input = needs->list[need].input;
+        column->input = need->input;
     }
 }
 

@@ -283,7 +283,7 @@ static bool *spread_loop(const Loop *l, const bool *of)
         changed = false;
         spread(l->body, inner);
         for (int i = 0; i < l->carries; i++)
-            if (inner[l->next[i]->id] && !inner[l->arg[i]->id])
+            if (l->arg[i] && inner[l->next[i]->id] && !inner[l->arg[i]->id])
                 changed = inner[l->arg[i]->id] = true;
     }
     return inner;

@@ -126,7 +126,7 @@ static Digest key_of(const TranslationUnit *unit, const char *arch, const Digest
 static Arguments command_of(const ImageJob *j, const Compiler *virtual, const char *home)
 {
     Arguments a = {0};
-    const char *arch = j->image.path ? j->image.arch : j->ptx.arch;
+    const char *arch = j->image.arch ? j->image.arch : j->ptx.arch;
     if (is_virtual(arch)) {
         for (int i = 0; i < virtual->programs; i++)
             add_argument(&a, virtual->words.list[i]);

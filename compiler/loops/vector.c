@@ -402,10 +402,6 @@ void vector_accumulate(Lowering *p, const Reduction *r, const Term *name, const 
 {
     LaneType type = accumulator_type(r);
     Dtype held = reduction_type(r);
-    if (element && adds_to_f64(r) && type == LANE_F64) {
-        code_do(&p->to, CALL(plain_word(p, "add_to_f64"), element_pointer(element), operand(p, r->value), p->lanes));
-        return;
-    }
     if (r->kind == REDUCE_ARGMAX) {
         const Term *best = term_add(best_name(name), element->in[1]), *place = element_pointer(element);
         const Term *v = operand(p, r->value);
@@ -414,6 +410,10 @@ void vector_accumulate(Lowering *p, const Reduction *r, const Term *name, const 
         vector_keep(p, r->dtype, place,
                     CALL(vector_word(p, "select", LANE_I32), beats, operand(p, r->place), vector_of_array(p, r->dtype, place)));
         vector_keep(p, held, best, CALL(vector_word(p, "larger", type), most, v));
+        return;
+    }
+    if (element && adds_to_f64(r) && type == LANE_F64) {
+        code_do(&p->to, CALL(plain_word(p, "add_to_f64"), element_pointer(element), operand(p, r->value), p->lanes));
         return;
     }
     const Term *own = element ? vector_of_array(p, held, element_pointer(element)) : name;

@@ -356,7 +356,7 @@ static void einsum_operand(Sweep *s, Node *n, Node *g, int k)
 {
     Graph *to = s->g;
     const Shape *shape = &n->in[k]->shape;
-    bool over = over_samples(n, k), used[128] = {false};
+    bool over = over_samples(n, k), of_number = g->shape.rank == 0, used[128] = {false};
     int count = 0;
     Node **in = NEW_ARRAY(Node *, n->inputs + MAX_RANK + 1), *factor = NULL;
     const char **letters = NEW_ARRAY(const char *, n->inputs + MAX_RANK + 1), *p = n->text, *own = NULL, *of_g = "";
@@ -401,7 +401,7 @@ static void einsum_operand(Sweep *s, Node *n, Node *g, int k)
     }
     if (factor)
         in[0] = graph_times(to, factor, in[0]);
-    if (g->shape.rank == 0)
+    if (of_number)
         in[0] = selected(s, g, in[0]);
     Text spec = {0};
     char present[MAX_RANK + 1] = "";

@@ -240,7 +240,7 @@ static bool *carries_along(const Loop *l)
 static bool loop_has_rule(const Node *n, const bool *along_in)
 {
     Loop l = loop_of(n);
-    bool *along = carries_along(&l), few[8];
+    bool *along = carries_along(&l), few[8] = {false};
     for (int i = l.carries; i < l.inputs; i++)
         if (l.arg[i])
             along[l.arg[i]->id] = along_in[i];

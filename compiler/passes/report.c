@@ -397,7 +397,7 @@ static Graph *make_report(Model *m, Graph **step, const char *prefix, const char
         r.step->at = x->at;
         r.step->path = "";
         r.step->backward = false;
-        if (!r.after_total[x->value->id])
+        if (x->role == ROLE_LOSS || !r.after_total[x->value->id]) /* no loss is computed of totals */
             first[i] = add_mean(&r, x, x->role == ROLE_LOSS ? format("loss.%s", metric) : metric);
         else if (x->weight)
             die("the metric %s is computed of totals and has weights", metric);

@@ -135,7 +135,8 @@ char *mgpu_nccl_of_any(Processes *p, char *why)
  * NCCL_LOCAL_REGISTER=0, registration succeeds without a handle, which some versions cannot deregister. */
 static void register_arenas(const CudaCollective *c, Nccl *n)
 {
-    if (!by_all(c->processes, n->comm_register && n->comm_deregister))
+    bool here = n->comm_register && n->comm_deregister;
+    if (!by_all(c->processes, here) || !here)
         return;
     int end = c->local.first;
     n->registered = mgpu_allocate((size_t)c->members, sizeof *n->registered);

@@ -289,7 +289,7 @@ bool mgpu_exchange(Reduction *r, int member, const Operand *o)
         mgpu_wait_for_members(r);
     }
     r->arrived_at[member] = mgpu_seconds();
-    if (r->members == 1)
+    if (r->members <= 1)
         return true;
     if (r->link_rate > 0)
         mgpu_slow_link_begin(&r->links[member], r->flow, bytes_sent(r, o), r->link_rate);

@@ -436,9 +436,10 @@ static void phase(ScheduleImage *i, PhaseSchedule *p)
 
 static void policy(ScheduleImage *i, Schedule *s)
 {
-    if (!ranged(i, s->policy != NULL, 0, 0, 1))
+    bool present = ranged(i, s->policy != NULL, 0, 0, 1) != 0;
+    Policy *p = !present ? NULL : i->at ? i->memory->allocate(i->memory->memory, sizeof *p) : (Policy *)(uintptr_t)s->policy;
+    if (!p)
         return;
-    Policy *p = i->at ? i->memory->allocate(i->memory->memory, sizeof *p) : (Policy *)(uintptr_t)s->policy;
     p->name = some_text(i, p->name);
     fields(i, &PLAN_RECORD, p);
     s->policy = p;
@@ -494,7 +495,9 @@ static uint64_t digest_record(uint64_t digest, const mgpu_record *r)
     for (int k = 0; k < r->field_count; k++) {
         const mgpu_field *f = &r->fields[k];
         const int64_t NUMBERS[] = {f->kind, f->name_count, f->usual, f->least, f->optional};
-        digest = mix(digest, NUMBERS, sizeof NUMBERS);
+        uint8_t bytes[sizeof NUMBERS];
+        memcpy(bytes, NUMBERS, sizeof NUMBERS);
+        digest = mix(digest, bytes, sizeof bytes);
         digest = mix(digest, f->word ? f->word : "", f->word ? strlen(f->word) : 0);
         for (int n = 0; f->names && n < f->name_count; n++)
             digest = mix(digest, f->names[n], strlen(f->names[n]) + 1);

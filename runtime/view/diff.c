@@ -263,27 +263,22 @@ static void compare_ops(Diff *d)
 }
 
 /* ---- buffers: the largest that were added, removed or changed */
-static const Buffer *buffer(const ViewDevice *d, const char *name)
-{
-    int i = mgpu_view_find_buffer(d, name);
-    return i < 0 ? NULL : &d->buffers[i];
-}
-
 static void compare_buffers(Diff *d)
 {
     const ViewDevice *x = &d->a->devices[0], *y = &d->b->devices[0];
     double(*changed)[2] = mgpu_allocate((size_t)(x->buffer_count + y->buffer_count) + 1, sizeof *changed);
     int count = 0, lines = 0;
     for (int i = 0; i < y->buffer_count; i++) {
-        const Buffer *old = buffer(x, y->buffers[i].name);
-        double bytes = (double)(mgpu_view_buffer_bytes(&y->buffers[i]) - (old ? mgpu_view_buffer_bytes(old) : 0));
+        int old = mgpu_view_find_buffer(x, y->buffers[i].name);
+        double bytes =
+            (double)(mgpu_view_buffer_bytes(&y->buffers[i]) - (old < 0 ? 0 : mgpu_view_buffer_bytes(&x->buffers[old])));
         if (bytes != 0) {
             changed[count][0] = i;
             changed[count++][1] = bytes;
         }
     }
     for (int i = 0; i < x->buffer_count; i++)
-        if (!buffer(y, x->buffers[i].name) && x->buffers[i].bytes) {
+        if (mgpu_view_find_buffer(y, x->buffers[i].name) < 0 && x->buffers[i].bytes) {
             changed[count][0] = -1 - i;
             changed[count++][1] = -(double)mgpu_view_buffer_bytes(&x->buffers[i]);
         }
@@ -295,9 +290,9 @@ static void compare_buffers(Diff *d)
         if (lines_of(d, &lines))
             fprintf(d->f, "%11s  %s %s%s\n", signed_bytes(changed[i][1], z), BUFFER_KIND_NAME[b->kind],
                     mgpu_view_cut(b->name, 60, name, sizeof name),
-                    n < 0                ? ", gone"
-                    : buffer(x, b->name) ? ""
-                                         : ", new");
+                    n < 0                                   ? ", gone"
+                    : mgpu_view_find_buffer(x, b->name) < 0 ? ", new"
+                                                            : "");
     }
     free(changed);
 }
