@@ -80,7 +80,7 @@ static void split_classes(const TileRegion *part, int window, TileRegion **parts
 {
     while (window < part->table.windows && part->window[window].input_dilation == 1)
         window++;
-    if (window == part->table.windows) {
+    if (window >= part->table.windows) {
         APPEND(*parts, *count, *part);
         return;
     }
@@ -396,6 +396,8 @@ CudaMatmul *cuda_matmul(const mgpu_contraction *from, const CudaOptions *options
             most_depth = depth;
         }
     }
+    if (!most)
+        die("a matmul of no parts");
     choose_tiles(most, options, count == 1 && !options->block);
     for (CudaMatmul *p = first; p; p = p->next) {
         int64_t c = p->tiles.c;
