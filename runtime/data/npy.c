@@ -141,7 +141,7 @@ void mgpu_parse_npy(Array *a, const uint8_t *data, int64_t length, const char *p
     char *header = read_header(&s, &begin);
     Coding coding = read_type(&s, header, a, unreadable);
     bool fortran = strncmp(value_of(&s, header, "'fortran_order'"), "True", 4) == 0;
-    int64_t extent[MGPU_MAX_RANK + 1];
+    int64_t extent[MGPU_MAX_RANK + 1] = {0};
     int rank = read_shape(&s, header, extent), first = rank && !whole; /* no axis of samples: it is one sample */
     free(header);
     if (rank - first > MGPU_MAX_RANK)
