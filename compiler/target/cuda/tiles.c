@@ -78,7 +78,7 @@ static bool take_class(TileRegion *part, int window, int64_t classes, int64_t r)
 /* Appends the parts of one whose windows before `window` are split already. */
 static void split_classes(const TileRegion *part, int window, TileRegion **parts, int *count)
 {
-    while (window < part->table.windows && part->window[window].input_dilation == 1)
+    while (window < part->table.windows && part->window[window].input_dilation <= 1)
         window++;
     if (window >= part->table.windows) {
         APPEND(*parts, *count, *part);
