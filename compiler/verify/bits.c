@@ -41,6 +41,17 @@ static int *find_senders(const PhaseSchedule *p, const DeviceSchedule *d)
     return sender;
 }
 
+static const char *check_transfer(const PhaseSchedule *p, const CollectiveRecord *c)
+{
+    if (sends_bits(c) && c->dtype != F32 && c->dtype != F64)
+        return format("phase %s: %s %s is of %s; f32 and f64 can be sent as bits", p->name,
+                      mgpu_transfer_row(c->participants.transfer)->kind, c->name, dtype_name(c->dtype));
+    if (c->participants.transfer == MGPU_TRANSFER_REDUCE_MOMENTS && (c->dtype != F64 || c->count % 3 != 0))
+        return format("phase %s: %s %s is of %lld %s; moments are three f64 each", p->name,
+                      mgpu_transfer_row(c->participants.transfer)->kind, c->name, (long long)c->count, dtype_name(c->dtype));
+    return NULL;
+}
+
 const char *verify_bits(const Schedule *s, int phase, int device)
 {
     const PhaseSchedule *p = &s->phases[phase];
@@ -49,18 +60,13 @@ const char *verify_bits(const Schedule *s, int phase, int device)
     for (int o = 0; o < d->op_count; o++) {
         const ScheduledOp *op = &d->ops[o];
         look_at(op->text_line);
-        const CollectiveRecord *c = op->verb == VERB_TRANSFER ? &p->collectives[op->target] : NULL;
-        if (c && sends_bits(c) && c->dtype != F32 && c->dtype != F64)
-            return format("phase %s: %s %s is of %s; f32 and f64 can be sent as bits", p->name,
-                          mgpu_transfer_row(c->participants.transfer)->kind, c->name, dtype_name(c->dtype));
-        if (c && c->participants.transfer == MGPU_TRANSFER_REDUCE_MOMENTS && (c->dtype != F64 || c->count % 3 != 0))
-            return format("phase %s: %s %s is of %lld %s; moments are three f64 each", p->name,
-                          mgpu_transfer_row(c->participants.transfer)->kind, c->name, (long long)c->count, dtype_name(c->dtype));
+        const char *why = op->verb == VERB_TRANSFER ? check_transfer(p, &p->collectives[op->target]) : NULL;
+        if (why)
+            return why;
         for (int i = 0; i < op->write_count; i++) {
             int by = sender[op->writes[i].buffer];
-            const char *why =
-                by > o ? check_write(p, device, op, &op->writes[i], &p->collectives[d->ops[by].target], &d->ops[by].reads[0])
-                       : NULL;
+            why = by > o ? check_write(p, device, op, &op->writes[i], &p->collectives[d->ops[by].target], &d->ops[by].reads[0])
+                         : NULL;
             if (why)
                 return why;
         }
