@@ -255,8 +255,8 @@ class Importer:
         relative = fqn[len(frame.path):].lstrip(".") if fqn else node.said or self.hint(node, frame) or "constant"
         name = net.free_name(identifier(relative), {v.hint: 0 for v in frame.body.declared}, -1, forever=True)
         tensor = self.flat.state[node.parameter] if node.parameter else node.const
-        if not node.parameter and tensor.dtype.kind in "iu" and max(map(abs, (int(tensor.min()), int(tensor.max())))) > 2 ** 24:
-            return self.declare_halves(frame, node, relative, tensor)
+        if not node.parameter and tensor.dtype.kind in "iu" and tensor.size and max(map(abs, (int(tensor.min()), int(tensor.max())))) > 2 ** 24:
+            return self.declare_parts(frame, node, relative, tensor)
         shape = tuple(tensor.shape)
         axes = [d for d in range(len(shape)) if shape[d] != 1] if len(shape) > 1 else list(range(len(shape)))
         ours = [shape[d] for d in axes]
@@ -273,19 +273,20 @@ class Importer:
         frame.values[node] = value
         return frame
 
-    def declare_halves(self, frame, node, name, tensor):
-        """Whole numbers that f32 does not hold, as two tables that it does: high * 2^24 + low."""
-        if max(map(abs, (int(tensor.min()), int(tensor.max())))) >= 2 ** 47:
-            raise Unsupported(frame.path, "a constant", "of whole numbers beyond 2^47 has no counterpart", last_line(node.trace))
+    def declare_parts(self, frame, node, name, tensor):
+        """Whole numbers that f32 does not hold, as tables of 24 bits that it does: (high * 2^24 + middle) * 2^24 + low."""
         shape, kind = tensor.shape, self.whole_type(tensor.dtype)
         axes = [d for d in range(len(shape)) if shape[d] != 1] if len(shape) > 1 else list(range(len(shape)))
-        ours, halves = [shape[d] for d in axes], []
-        for what, half in (("high", tensor >> 24), ("low", tensor & 2 ** 24 - 1)):
+        ours, expr = [shape[d] for d in axes], None
+        parts = [("low", tensor & 2 ** 24 - 1), ("high", tensor >> 24)]
+        if max(map(abs, (int(tensor.min()), int(tensor.max())))) >= 2 ** 47:
+            parts = [parts[0], ("middle", tensor >> 24 & 2 ** 24 - 1), ("high", tensor >> 48)]
+        for what, part in reversed(parts):
             own = net.free_name(identifier(f"{name}_{what}"), {v.hint: 0 for v in frame.body.declared}, -1, forever=True)
-            halves.append(Call(kind, frame.body.declare("state", own, ours, "f32", "0")))
+            var = Call(kind, frame.body.declare("state", own, ours, "f32", "0"))
+            expr = Op("+", Op("*", expr, Num(2 ** 24, "value")), var) if expr else var
             path = (frame.path + "." if frame.path else "") + own
-            self.weights[path], self.declared[path] = half.reshape(ours).astype("float32"), None
-        expr = Op("+", Op("*", halves[0], Num(2 ** 24, "value")), halves[1])
+            self.weights[path], self.declared[path] = part.reshape(ours).astype("float32"), None
         frame.values[node] = Value(frame.body.add(expr, identifier(name), ours), shape, axes, tensor.dtype)
         return frame
 
