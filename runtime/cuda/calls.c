@@ -57,7 +57,7 @@ const char *mgpu_cuda_error_text(const CudaDevice *d, CUresult r, const char *ca
     if (late && each && own)
         snprintf(text, 400, "it failed: %s", error);
     else
-        snprintf(text, 400, "%s: %s", call, error);
+        snprintf(text, 400, "%s%s: %s", call, d->tries_transfer ? " of a transfer that is tried" : "", error);
     return text;
 }
 

@@ -75,6 +75,7 @@ typedef struct CudaDevice {
     void (*stage)(void *context, const char *what); /* as in DevicePlan */
     void *owner;
     _Atomic int64_t *returned; /* as in DevicePlan */
+    bool tries_transfer; /* what fails is a part of a transfer that is tried (trial.c); changes while no thread uses the device */
 } CudaDevice;
 
 static inline CudaDevice *cuda_device(Device *d) { return (CudaDevice *)d; }

@@ -106,7 +106,7 @@ static void copy_window(const CollectiveTrial *t, int member, const Operand *o, 
         mgpu_cuda_check(d, -1, d->cuda->memcpy_dtoh_async(t->bytes, at, bytes, stream), "cuMemcpyDtoHAsync");
     else
         mgpu_cuda_check(d, -1, d->cuda->memcpy_htod_async(at, t->bytes, bytes, stream), "cuMemcpyHtoDAsync");
-    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(stream), "cuStreamSynchronize of a transfer that is tried");
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(stream), "cuStreamSynchronize");
 }
 
 /* Fills in zeros, and the member's numbers in the windows of what it sends. */
@@ -171,7 +171,7 @@ static void *exchange_one(void *argument)
     mgpu_device_cuda.async->waited_for(c->machine, &m->trial->begun, 1);
     if (!mgpu_cuda_exchange(&c->collective, m->number, &m->trial->operands[m->number]))
         mgpu_die("the devices disagree about a transfer that is tried");
-    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[c->lane]), "cuStreamSynchronize of a transfer that is tried");
+    mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[c->lane]), "cuStreamSynchronize");
     return NULL;
 }
 
@@ -273,9 +273,14 @@ static void clear_arenas(const CudaCollective *c, size_t bytes)
         mgpu_cuda_declare(d, c->lane, "arenas are cleared", NULL, -1);
         if (bytes > 0)
             mgpu_cuda_check(d, -1, d->cuda->memset_d8_async(d->arena, 0, bytes, d->stream[c->lane]), "cuMemsetD8Async");
-        mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[c->lane]),
-                        "cuStreamSynchronize of transfers that are tried");
+        mgpu_cuda_check(d, -1, d->cuda->stream_synchronize(d->stream[c->lane]), "cuStreamSynchronize");
     }
+}
+
+static void set_trying(const CudaCollective *c, bool tries)
+{
+    for (int d = c->local.first; d < c->local.end; d++)
+        c->devices[d]->tries_transfer = tries;
 }
 
 char *mgpu_cuda_try(CudaCollective *c, const mgpu_plan *plan, uint8_t *implementation)
@@ -292,6 +297,7 @@ char *mgpu_cuda_try(CudaCollective *c, const mgpu_plan *plan, uint8_t *implement
                 all[count++] = &plan->phases[k].collectives[i];
     if (count)
         qsort(all, (size_t)count, sizeof *all, by_kind);
+    set_trying(c, true);
     if (count && !c->window)
         c->window = mgpu_device_cuda.async->locked(c->machine, WINDOW * (int64_t)sizeof(int64_t));
     for (int i = 0; i < count && !why; i++) {
@@ -307,6 +313,7 @@ char *mgpu_cuda_try(CudaCollective *c, const mgpu_plan *plan, uint8_t *implement
         mgpu_device_cuda.async->unlock(c->machine, c->window);
         c->window = NULL;
     }
+    set_trying(c, false);
     free(all);
     return why;
 }
