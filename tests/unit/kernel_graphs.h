@@ -194,8 +194,8 @@ static Node *index_copy(Graph *g, int64_t axis, Node *x, Node *i, Node *v)
     return NODE(g, OP_INDEX_COPY, &axis, 1, NULL, x, i, v);
 }
 
-/* Rows that are replaced in variables: where they are, if only the new value is read, else in a copy. Of the two indices, one is
- * usually outside. */
+/* Rows that are replaced in variables: where they are, if only the new value is read, else in a copy. One of the indices j and i is
+ * usually outside. What reads the value of `old` before the step needs the new one, too, so that it runs after the replacement. */
 static Graph *replaced_rows(int64_t rows)
 {
     Graph *g = new_graph(new_model(model_batch));
@@ -204,14 +204,16 @@ static Graph *replaced_rows(int64_t rows)
          *old = plain_variable(g, SHAPE(rows, 24));
     Node *number = graph_unary(g, OP_FLOOR, graph_binary(g, OP_MUL, bounded(g, place), graph_number(g, 6, F64)));
     Node *i = graph_cast(g, number, I32), *j = graph_negate(g, i), *row = graph_reshape(g, bounded(g, w), SHAPE(1, 24));
+    Node *most = NULL;
     for (int k = 0; k < 2; k++) {
-        Node *after = index_copy(g, 0, k ? old : table, k ? i : j, row), *pair[2] = {x, after};
+        Node *after = index_copy(g, 0, k ? old : table, k ? graph_unary(g, OP_ABS, i) : j, row), *pair[2] = {x, after};
         graph_result(g, ROLE_UPDATE, NULL, (int)(k ? old : table)->ints[0], after, NULL);
         graph_result(g, ROLE_OUTPUT, format("row%d", k), 0, graph_einsum(g, "c,rc->r", pair, 2, false), NULL);
-        Node *most = graph_max(g, after, (int[]){0}, 1);
+        most = graph_max(g, after, (int[]){0}, 1);
         graph_result(g, ROLE_OUTPUT, format("most%d", k), 0, graph_binary(g, OP_MUL, x, most), NULL);
     }
-    graph_result(g, ROLE_OUTPUT, "old", 0, graph_binary(g, OP_MUL, x, graph_max(g, old, (int[]){0}, 1)), NULL);
+    Node *change = graph_binary(g, OP_SUB, old, graph_broadcast(g, graph_reshape(g, most, SHAPE(1, 24)), SHAPE(rows, 24)));
+    graph_result(g, ROLE_OUTPUT, "old", 0, graph_binary(g, OP_MUL, x, graph_sum(g, change, (int[]){0}, 1)), NULL);
     Node *column = index_copy(g, 1, sideways, graph_reshape(g, i, SCALAR), bounded(g, w));
     graph_result(g, ROLE_UPDATE, NULL, (int)sideways->ints[0], column, NULL);
     graph_result(g, ROLE_OUTPUT, "column", 0, graph_binary(g, OP_MUL, x, graph_sum(g, column, (int[]){1}, 1)), NULL);
