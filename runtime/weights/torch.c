@@ -15,7 +15,8 @@
 
 typedef struct Storage {
     const char *key;
-    uint8_t dtype;
+    const char *type_name;   /* "torch.FloatStorage" */
+    const struct Type *type; /* NULL: it is not in TYPES */
     int64_t elements;
     const uint8_t *data; /* NULL before it is read */
 } Storage;
@@ -23,6 +24,7 @@ typedef struct StorageView { /* a tensor; offset and strides are in elements */
     Storage *storage;
     int64_t offset, extent[MGPU_MAX_RANK], stride[MGPU_MAX_RANK];
     int rank;
+    const char *type_name; /* "torch.uint16", of a storage of bytes alone; NULL: the storage has it */
 } StorageView;
 enum { STORAGE, TENSOR }; /* `whole` of a PICKLED_OWN value: its type */
 typedef struct Torch {
@@ -36,26 +38,33 @@ typedef struct Torch {
 static const struct Type {
     const char *name;
     uint8_t dtype;
-} TYPES[] = {{"Double", MGPU_F64}, {"Float", MGPU_F32}, {"Half", MGPU_F16}, {"BFloat16", MGPU_BF16}, {"Long", MGPU_I64},
-             {"Int", MGPU_I32},    {"Short", MGPU_I16}, {"Char", MGPU_I8},  {"Byte", MGPU_U8},       {"Bool", MGPU_BOOL}};
+    uint8_t unread_bytes; /* of an element, if the type has no counterpart here; else 0 */
+} TYPES[] = {{"Double", MGPU_F64, 0}, {"Float", MGPU_F32, 0}, {"Half", MGPU_F16, 0},    {"BFloat16", MGPU_BF16, 0},
+             {"Long", MGPU_I64, 0},   {"Int", MGPU_I32, 0},   {"Short", MGPU_I16, 0},   {"Char", MGPU_I8, 0},
+             {"Byte", MGPU_U8, 0},    {"Bool", MGPU_BOOL, 0}, {"ComplexDouble", 0, 16}, {"ComplexFloat", 0, 8}};
 
 /* ---- storages */
 static int by_key(const void *a, const void *b) { return strcmp(((const Storage *)a)->key, ((const Storage *)b)->key); }
 
-static uint8_t type_of_storage(const Torch *t, const Pickled *name)
+#define READABLE "tensors of bool, whole numbers and f16 to f64 that are dense can be read"
+
+static _Noreturn void refuse_type(const Torch *t, const char *type)
+{
+    mgpu_fail(MGPU_BAD_INPUT, "%s: a tensor in it is a %s; " READABLE, t->bytes->path, type);
+}
+
+/* Returns NULL for a type that is not in TYPES. */
+static const struct Type *type_of_storage(const char *name)
 {
     static const char BEGIN[] = "torch.", END[] = "Storage";
-    size_t length = name && name->kind == PICKLED_NAME ? (size_t)name->length : 0;
-    for (int i = 0; i < MGPU_COUNT(TYPES) && length; i++) {
+    for (int i = 0; i < MGPU_COUNT(TYPES); i++) {
         char *whole = mgpu_format("%s%s%s", BEGIN, TYPES[i].name, END);
-        bool same = strcmp(whole, name->text) == 0;
+        bool same = strcmp(whole, name) == 0;
         free(whole);
         if (same)
-            return TYPES[i].dtype;
+            return &TYPES[i];
     }
-    mgpu_fail(MGPU_BAD_INPUT,
-              "%s: a tensor in it is a %s; tensors of bool, whole numbers and f16 to f64 that are dense can be read",
-              t->bytes->path, length ? name->text : "storage of no known type");
+    return NULL;
 }
 
 /* The id is ("storage", torch.FloatStorage, key, device, elements). */
@@ -63,7 +72,7 @@ static Pickled *persistent(Pickle *p, const Pickled *id)
 {
     Torch *t = p->context;
     const Pickled *what = mgpu_pickled_item(id, 0), *key = mgpu_pickled_item(id, 2), *elements = mgpu_pickled_item(id, 4),
-                  *view = mgpu_pickled_item(id, 5);
+                  *view = mgpu_pickled_item(id, 5), *type = mgpu_pickled_item(id, 1);
     if (!what || what->kind != PICKLED_TEXT || strcmp(what->text, "storage") != 0 || !key || key->kind != PICKLED_TEXT ||
         !elements || elements->kind != PICKLED_WHOLE || elements->whole < 0)
         return NULL;
@@ -73,11 +82,13 @@ static Pickled *persistent(Pickle *p, const Pickled *id)
                   "\"w.pt\") writes it anew",
                   t->bytes->path);
     Storage *s = mgpu_pickle_memory(p, sizeof *s);
-    *s = (Storage){.key = key->text, .dtype = type_of_storage(t, mgpu_pickled_item(id, 1)), .elements = elements->whole};
+    if (!type || type->kind != PICKLED_NAME)
+        refuse_type(t, "storage of no known type");
+    *s = (Storage){key->text, type->text, type_of_storage(type->text), elements->whole, NULL};
     Storage **found = tsearch(s, &t->storages, by_key);
     if (!found)
         mgpu_no_memory(sizeof *s);
-    if ((*found)->dtype != s->dtype || (*found)->elements != s->elements)
+    if (strcmp((*found)->type_name, s->type_name) != 0 || (*found)->elements != s->elements)
         return NULL;
     Pickled *v = mgpu_new_pickled(p, PICKLED_OWN);
     v->data = *found;
@@ -98,7 +109,7 @@ static void read_storage(Torch *t, Storage *s)
     s->data = mgpu_member_bytes(t->archive, member, &bytes, &owned);
     if (owned)
         mgpu_adopt_memory(t->file, owned);
-    if (s->elements > bytes / mgpu_dtype_bytes(s->dtype))
+    if (s->elements > bytes / mgpu_dtype_bytes(s->type->dtype))
         mgpu_fail(MGPU_BAD_INPUT, "%s: '%s' is shorter than its tensors; the file is damaged", t->bytes->path, name);
     free(name);
 }
@@ -134,7 +145,8 @@ static bool is_inside(const StorageView *v)
 /* Arguments: (storage, offset, extents, strides, ...). */
 static Pickled *rebuild_tensor(Pickle *p, const Pickled *arguments)
 {
-    const Pickled *storage = mgpu_pickled_item(arguments, 0), *offset = mgpu_pickled_item(arguments, 1);
+    const Pickled *storage = mgpu_pickled_item(arguments, 0), *offset = mgpu_pickled_item(arguments, 1),
+                  *type = mgpu_pickled_item(arguments, 6);
     StorageView *view = mgpu_pickle_memory(p, sizeof *view);
     int strides = -1;
     bool right = storage && storage->kind == PICKLED_OWN && storage->whole == STORAGE && offset &&
@@ -144,6 +156,7 @@ static Pickled *rebuild_tensor(Pickle *p, const Pickled *arguments)
     if (right) {
         view->storage = storage->data;
         view->offset = offset->whole;
+        view->type_name = type && type->kind == PICKLED_NAME ? type->text : NULL;
     }
     if (!right || !is_inside(view))
         mgpu_fail(MGPU_BAD_INPUT, "%s: a tensor in it has no place in its storage, or more than 8 axes; the file is damaged",
@@ -244,10 +257,17 @@ static void add_view(Torch *t, const StorageView *v, const char *name)
     SavedTensor *s = mgpu_add_tensor(t->file);
     int64_t step = 1;
     bool row_major = true;
-    s->tensor = (mgpu_tensor){mgpu_file_copy_text(t->file, name, (int64_t)strlen(name)), v->storage->dtype, v->rank, {0}};
+    const struct Type *type = v->storage->type;
+    uint8_t dtype = type ? type->dtype : MGPU_U8;
+    s->tensor = (mgpu_tensor){mgpu_file_copy_text(t->file, name, (int64_t)strlen(name)), dtype, v->rank, {0}};
     memcpy(s->tensor.extent, v->extent, sizeof v->extent);
     memcpy(s->stride, v->stride, sizeof v->stride);
     mgpu_checked_bytes(t->bytes->path, &s->tensor, INT64_MAX);
+    if (!type || type->unread_bytes) {
+        s->unreadable = mgpu_adopt_memory(t->file, mgpu_format("%s: tensor '%s': it is a %s; " READABLE, t->bytes->path, name,
+                                                               v->type_name ? v->type_name : v->storage->type_name));
+        return;
+    }
     for (int i = v->rank - 1; i >= 0; i--) {
         row_major = row_major && (v->extent[i] <= 1 || v->stride[i] == step);
         step *= v->extent[i];
@@ -256,7 +276,7 @@ static void add_view(Torch *t, const StorageView *v, const char *name)
         read_storage(t, v->storage);
     if (!v->storage->data)
         mgpu_broken_tensors(t->bytes->path, name, "its storage is not in the file; the file is damaged");
-    s->data = v->storage->data + v->offset * mgpu_dtype_bytes(v->storage->dtype);
+    s->data = v->storage->data + v->offset * mgpu_dtype_bytes(dtype);
     s->read = row_major || step == 0 ? NULL : read_strided;
 }
 
@@ -360,7 +380,9 @@ static void place_storages(Torch *t, const Pickled *keys, const uint8_t *at, con
             mgpu_broken_tensors(t->bytes->path, NULL,
                                 "its list of storages and its tensors differ, or it is truncated; the file is damaged");
         Storage *s = *found;
-        int64_t elements, each = mgpu_dtype_bytes(s->dtype);
+        if (!s->type)
+            refuse_type(t, s->type_name);
+        int64_t elements, each = s->type->unread_bytes ? s->type->unread_bytes : mgpu_dtype_bytes(s->type->dtype);
         memcpy(&elements, at, sizeof elements);
         at += 8;
         if (elements != s->elements || elements > (end - at) / each)

@@ -55,7 +55,12 @@ def torch_files():
         torch.save(half, OUT / f"{name}.pt")
         save_values(name, half)
     torch.save({"a.weight": MODEL["a.weight"].to_sparse()}, OUT / "sparse.pt")
-    torch.save({"a.weight": MODEL["a.weight"].to(torch.complex64)}, OUT / "complex.pt")
+    for name, zipped in (("complex", True), ("legacy-complex", False)):
+        torch.save({**MODEL, "b.bias": MODEL["b.bias"].to(torch.complex64)}, OUT / f"{name}.pt", _use_new_zipfile_serialization=zipped)
+    for name, zipped in (("more", True), ("legacy-more", False)):
+        more = {"first": torch.ones(3, dtype=torch.complex128), **({"counts": torch.ones(2, dtype=torch.uint16)} if zipped else {})}
+        torch.save({**more, **MODEL, "last": torch.ones(2, 2, dtype=torch.complex64)}, OUT / f"{name}.pt", _use_new_zipfile_serialization=zipped)
+    torch.save({**MODEL, "b.bias": MODEL["b.bias"].to(torch.uint16)}, OUT / "uint16.pt")
     torch.jit.script(torch.nn.Linear(2, 2)).save(OUT / "script.pt")
     torch.save(torch.nn.Linear(2, 2), OUT / "module.pt")
 
