@@ -123,7 +123,7 @@ def rsub_alpha(x, p, i):
 @case
 def logical(x, p, i):
     small = torch.where(x > 0, 0.1 * x, 0.0)
-    return torch.cat([torch.logical_not(small), torch.logical_xor(small, x > 0.5), torch.logical_not(i - 3), ~(x > 0)], 1).double()
+    return torch.cat([torch.logical_not(small), torch.logical_xor(small, x > 0.5), torch.logical_and(small, x > -1) | torch.logical_or(small, i - 3), torch.logical_not(i - 3), ~(x > 0)], 1).double()
 
 
 @case
@@ -140,6 +140,27 @@ def roll_of_all(x, p, i):
 def whole_numbers_beyond_32_bits(x, p, i):
     return torch.cat([(i * 1_000_000_007 % 1000).double(), (i * 3_000_000_000 % 1000).double(), (x.abs() * 1e10).long().double() * 1e-10, (TABLE[i] % 7).double(),
                       (torch.arange(6) * i * 1_000_000_007 % 1000).double()], 1)
+
+
+@case
+def sums_beyond_32_bits(x, p, i):
+    at = x.argmax(1, keepdim=True)
+    far, near = torch.arange(70000) + at, torch.arange(20) + at + 1
+    return torch.cat([far.sum(1, keepdim=True), near.prod(1, keepdim=True) % 1000, far.cumsum(1)[:, -1:], (torch.arange(6) * 1_000_000_007 + at) % 1000, (at + 3_000_000_000) % 1000,
+                      torch.einsum("ni,i->n", far, torch.arange(70000))[:, None] % 1000], 1).double()
+
+
+@case
+def constants_beyond_32_bits(x, p, i):
+    at = x.argmax(1, keepdim=True)
+    return torch.cat([(torch.full((6,), 3_000_000_001) + at) % 1000, (torch.tensor([3_000_000_001, 5, -7_000_000_003]) + at) % 1000, (torch.tensor([-2_000_000_000, 2_000_000_000]) + at) % 1000,
+                      (torch.tensor(5_000_000_001) - at) % 1000, (torch.full((6,), 20_000_000_01) + at) % 1000], 1).double()
+
+
+@case
+def casts_beyond_a_narrow_type(x, p, i):
+    far = torch.round(x * 4) * 0 + torch.tensor([300.0, -1.5, 70000.7, -40000.0, 255.9, -129.0])
+    return torch.cat([far.to(k).double() for k in (torch.uint8, torch.int8, torch.int16)], 1)
 
 
 @case

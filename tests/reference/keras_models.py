@@ -78,6 +78,13 @@ def some(x):
     return ops.stack([ops.flip(y, axis=1), ops.where(y > 2, y, ops.cumsum(x, axis=2))], axis=-1)[..., 0, None]
 
 
+def conditions(x):
+    """Numbers as truth values: a number is true where it is not 0, however large it is."""
+    either = ops.logical_xor(ops.relu(x), ops.relu(x - 0.5))
+    both = ops.logical_or(ops.logical_and(x > 0, ops.relu(x - 0.5)), ops.logical_not(ops.relu(x + 0.5)))
+    return ops.concatenate([ops.cast(either, x.dtype), ops.cast(both, x.dtype), ops.tile(x, (2,)), ops.tile(x, (1, 1, 3))], axis=-1)
+
+
 ACTIVATIONS = "relu sigmoid tanh gelu elu selu softplus softsign swish hard_sigmoid hard_swish relu6 mish log_sigmoid exponential leaky_relu log_softmax".split()
 MODELS = {
     "convolutions": chain(lambda: L.Conv2D(3, 3, strides=2, padding="same"), lambda: L.BatchNormalization(), lambda: L.Conv2D(2, 4, padding="same", dilation_rate=2)),
@@ -118,6 +125,7 @@ MODELS = {
     "both directions": chain(lambda: L.Bidirectional(L.LSTM(6, return_sequences=True)), lambda: L.SimpleRNN(3, use_bias=False), shape=(7, 4)),
     "several outputs": graph(lambda a: {"u": L.Dense(2, name="u")(a), "v": L.Dense(3, name="v")(a)}, (4,)),
     "operations": graph(some, (9, 10, 4)),
+    "conditions and tiles": graph(conditions, (5, 4)),
 }
 
 

@@ -364,6 +364,8 @@ class Importer:
             step = (f[1] - f[0]).item()
             if not is_float(t.dtype) and (f == f[0] + step * np.arange(len(f))).all():
                 e = Call("arange", None, [Num(len(f), "shape")])
+                if t.dtype == np.int64 and max(abs(f[0].item()), abs(f[-1].item()), abs(step)) >= 2 ** 31:
+                    e = Call("i64", e)
                 e = e if step == 1 else Op("*", e, Num(step, "step"))
                 e = e if f[0] == 0 else Op("+", e, Num(f[0].item(), "start"))
                 return Value(frame.body.add(e, self.hint(node, frame), ours), shape, axes, t.dtype)

@@ -240,7 +240,7 @@ def differing(path, layer, kind):
     """What a layer does in training, and its weights and results do not show, in words."""
     given = {k: getattr(layer, k, None) for k in [*inspect.signature(type(layer).__init__).parameters, "activity_regularizer"]}
     notes = [f"{path} has {k} = {given[k]} in Keras, which is left out." for k in ("dropout", "recurrent_dropout") if isinstance(given.get(k), float) and given[k] > 0]
-    notes += [f"{path} has a {k} in Keras, which is left out." for k, v in given.items() if k.endswith(("_regularizer", "_constraint")) and v is not None]
+    notes += [f"{path} has a{'n' * k.startswith('activity')} {k} in Keras, which is left out." for k, v in given.items() if k.endswith(("_regularizer", "_constraint")) and v is not None]
     if kind == "BatchNormalization" and not layer.trainable:
         notes.append(f"{path} is not trained in Keras, where it keeps its moving averages and uses them in training, too; here it uses those of the batch.")
     return notes

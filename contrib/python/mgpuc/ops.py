@@ -162,7 +162,7 @@ def wrapping(cx, node, build):
 
 
 def wide(cx, v, node):
-    """Whole numbers of 64 bits that may be known in 32 here (numbers of classes, arange), for products."""
+    """Whole numbers of 64 bits that may be known in 32 here (numbers of classes, arange, places), for sums and products."""
     if not cx.importer.from_end or node.val.dtype != np.int64 or not isinstance(v, Value) or isinstance(v.var, Num) or v.dtype == bool or isinstance(v.var.expr, Call) and v.var.expr.fn == "i64":
         return v
     return cx.new(Call("i64", v.var), v.shape, v.axes, v.dtype)
@@ -175,7 +175,7 @@ def elementwise_number(cx, v, factor):
 
 
 for torch_name, sign in {"add": "+", "sub": "-", "mul": "*", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "remainder": "%",
-                         "logical_and": "and", "logical_or": "or", "subtract": "-", "multiply": "*"}.items():
+                         "subtract": "-", "multiply": "*"}.items():
     OPS[torch_name] = binary(sign)
 for fn in ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"):
     OPS[fn] = (lambda fn: lambda cx, node, a: elementwise(cx, node, lambda p, q: Call(fn, p, [q]), a["self"], a["other"]))(fn)
@@ -250,10 +250,11 @@ def _(cx, node, a):
     return OPS["bit_" + kind](cx, node, a)
 
 
-@op("logical_xor")
+@op("logical_and", "logical_or", "logical_xor")
 def _(cx, node, a):
     truth = lambda v, p: p if isinstance(v, Value) and v.dtype == bool else Op("!=", p, 0)  # noqa: E731
-    return elementwise(cx, node, lambda p, q: Op("!=", truth(a["self"], p), truth(a["other"], q)), a["self"], a["other"])
+    sign = {"logical_and": "and", "logical_or": "or", "logical_xor": "!="}[node.op()]
+    return elementwise(cx, node, lambda p, q: Op(sign, truth(a["self"], p), truth(a["other"], q)), a["self"], a["other"])
 
 
 @op("maximum", "minimum")
@@ -355,7 +356,8 @@ def _(cx, node, a):
         return identity(cx, x, node)
     if now == bool:
         return cx.result(Op("!=", x.var, 0), x.axes, node)
-    return cx.result(Call("f32" if is_float(now) else cx.importer.whole_type(now), x.var), x.axes, node)
+    narrow = is_float(was) and now.itemsize < 4  # which wraps; a cast of fractions stops at the type's limits
+    return cx.result(Call("f32" if is_float(now) else cx.importer.whole_type(now), Call("i32", x.var) if narrow else x.var), x.axes, node)
 
 
 @op("contiguous", "clone", "detach_", "alias", "lift_fresh_copy", "lift_fresh", "positive", "requires_grad_", "resolve_conj", "resolve_neg")
@@ -743,6 +745,8 @@ def _(cx, node, a):
     if a.get("dtype") and is_float(v.dtype) != is_float(node.val.dtype) or other or not is_float(v.dtype) and node.op() == "mean":
         kind = node.val.dtype if node.op() != "mean" else np.dtype("float32")
         v = cx.new(Call("f32" if is_float(kind) else cx.importer.whole_type(kind), v.var), v.shape, v.axes, kind)
+    elif node.op() in ("sum", "prod"):
+        v = wide(cx, v, node)
     return reduction(cx, node, v, a.get("dim"), a.get("keepdim", False), {"amax": "max", "amin": "min"}.get(node.op(), node.op()))
 
 
@@ -827,7 +831,7 @@ def _(cx, node, a):
 
 @op("cumsum")
 def _(cx, node, a):
-    v = a["self"]
+    v = wide(cx, a["self"], node)
     return cx.result(Call("cumsum", v.var, options=[("axis", v.at(a["dim"]))] if v.at(a["dim"]) else []), v.axes, node)
 
 
@@ -838,6 +842,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 def product(cx, node, spec_a, spec_b, spec_out, a, b):
     """einsum over letters, one for each axis of PyTorch's: a and b without those that are missing, the result in PyTorch's order."""
+    a, b = wide(cx, a, node), wide(cx, b, node)
     s = ["".join(spec[d] for d in v.axes) for spec, v in ((spec_a, a), (spec_b, b))]
     out = "".join(c for c in spec_out if c in s[0] or c in s[1])
     axes = [d for d, c in enumerate(spec_out) if c in out]
