@@ -72,13 +72,72 @@ static bool is_replaced_in_part(const Kernel *k, const Tensor *x)
     return false;
 }
 
-/* Every argument is read or written once; of what is replaced in part, only that part. */
+static bool depends_on_index(const Expr *offset)
+{
+    bool depends = offset->kind == X_INDEX_OF;
+    for (int i = 0; i < offset->count && !depends; i++)
+        depends = depends_on_index(offset->in[i]);
+    return depends;
+}
+
+static bool indexes(const Kernel *k)
+{
+    for (int i = 0; i < k->nest_count; i++)
+        for (int j = 0; j < k->nests[i].exprs->count; j++)
+            if (k->nests[i].exprs->all[j]->kind == X_INDEX_OF)
+                return true;
+    return false;
+}
+
+/* Returns how many elements the nest reads of a tensor, if it finds all of them by an index: per sample, if it has samples. */
+static double gathered_elements(const Nest *nest, const Tensor *x, bool *samples, bool *gathers)
+{
+    const Exprs *all = nest->exprs;
+    const bool *needed = nest_needed(nest);
+    double elements = 0;
+    for (int i = 0; i < all->count; i++) {
+        const Expr *e = all->all[i];
+        double own = 1;
+        if (!needed[i] || e->kind != X_LOAD || e->tensor != x)
+            continue;
+        *gathers = *gathers && depends_on_index(e->in[0]);
+        for (int k = 0; k < all->axis_count; k++) {
+            const Axis *a = &all->axis[k];
+            bool on = e->axes >> k & 1;
+            *samples = *samples || (on && (a->samples || a->kind != AXIS_PLAIN));
+            own *= on && a->kind == AXIS_PLAIN ? (double)a->extent : 1;
+        }
+        elements += own;
+    }
+    return elements;
+}
+
+/* Adds the elements that are read of a tensor, if an index finds all of them and they are fewer than the tensor has. Returns
+ * false if the whole tensor counts. */
+static bool add_gathered(Task *t, const Kernel *k, const Tensor *x)
+{
+    bool samples = false, gathers = true;
+    double elements = 0;
+    for (int i = 0; i < k->nest_count && gathers; i++)
+        elements += gathered_elements(&k->nests[i], x, &samples, &gathers);
+    if (!gathers || elements == 0)
+        return false;
+    double calls = samples && !x->sharded ? (double)model_samples(x->node->graph->model) : 1;
+    if (elements * calls >= (double)shape_count(&x->shape))
+        return false;
+    add_cost(t, 0, elements * dtype_bytes(x->dtype), samples);
+    return true;
+}
+
+/* Every argument is read or written once; of what is replaced in part, and of a table from which few rows are gathered, only
+ * that part. */
 static void argument_cost(Task *t, const Kernel *k)
 {
+    bool gathers = indexes(k);
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *x = i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
         bool own = tensor_is_divided(x, t->elements);
-        if (!is_replaced_in_part(k, x))
+        if (!is_replaced_in_part(k, x) && !(gathers && i < k->read_count && add_gathered(t, k, x)))
             add_cost(t, 0, own ? dtype_bytes(x->dtype) : (double)tensor_bytes(x, 1), own || x->sharded);
     }
     for (int i = 0; i < k->nest_count; i++)

@@ -46,11 +46,11 @@ static const struct Type {
 /* ---- storages */
 static int by_key(const void *a, const void *b) { return strcmp(((const Storage *)a)->key, ((const Storage *)b)->key); }
 
-#define READABLE "tensors of bool, whole numbers and f16 to f64 that are dense can be read"
-
 static _Noreturn void refuse_type(const Torch *t, const char *type)
 {
-    mgpu_fail(MGPU_BAD_INPUT, "%s: a tensor in it is a %s; " READABLE, t->bytes->path, type);
+    mgpu_fail(MGPU_BAD_INPUT,
+              "%s: a tensor in it is a %s; tensors of bool, whole numbers and f16 to f64 that are dense can be read",
+              t->bytes->path, type);
 }
 
 /* Returns NULL for a type that is not in TYPES. */
@@ -264,8 +264,10 @@ static void add_view(Torch *t, const StorageView *v, const char *name)
     memcpy(s->stride, v->stride, sizeof v->stride);
     mgpu_checked_bytes(t->bytes->path, &s->tensor, INT64_MAX);
     if (!type || type->unread_bytes) {
-        s->unreadable = mgpu_adopt_memory(t->file, mgpu_format("%s: tensor '%s': it is a %s; " READABLE, t->bytes->path, name,
-                                                               v->type_name ? v->type_name : v->storage->type_name));
+        s->unreadable = mgpu_adopt_memory(
+            t->file,
+            mgpu_format("%s: tensor '%s': it is a %s; tensors of bool, whole numbers and f16 to f64 that are dense can be read",
+                        t->bytes->path, name, v->type_name ? v->type_name : v->storage->type_name));
         return;
     }
     for (int i = v->rank - 1; i >= 0; i--) {

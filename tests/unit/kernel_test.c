@@ -123,6 +123,28 @@ static void check_replaced(void)
                                                                 : NULL);
 }
 
+/* Returns the bytes of a sample, in a batch of so many, that gathers 3 rows of 16 floats from a table of so many rows. */
+static double bytes_of_gather(int64_t rows, int64_t batch)
+{
+    Graph *g = new_graph(new_model(batch));
+    Node *token = new_input(g, I32, SHAPE(3), rows), *table = new_variable(g, F32, SHAPE(rows, 16));
+    Node *x = NODE(g, OP_GATHER, &(int64_t){0}, 1, NULL, table, token);
+    graph_result(g, ROLE_OUTPUT, "y", 0, graph_binary(g, OP_MUL, x, x), NULL);
+    Program p = {.model = g->model, .options = &fuse_them, .target = &host_target};
+    return task_bytes(fuse(&p, g, PHASE_PREDICT, false)->tasks[0], (double)batch);
+}
+
+/* Of a table the rows count that are gathered, at most all of them. */
+static void check_gathered(void)
+{
+    enum { ROW = 16 * 4, SAMPLE = 3 * (2 * ROW + 4) /* rows that are read and written, and their numbers */ };
+    double found[] = {bytes_of_gather(1000, 8), bytes_of_gather(50000, 8), bytes_of_gather(20, 8)};
+    double expected[] = {8 * SAMPLE, 8 * SAMPLE, 8 * (SAMPLE - 3 * ROW) + 20 * ROW};
+    for (int i = 0; i < COUNT(found); i++)
+        report(format("what is read of a table, %d", i + 1),
+               found[i] != expected[i] ? format("%g bytes, %g expected", found[i], expected[i]) : NULL);
+}
+
 /* deep nets: the time per layer stays, equal layers share their kernels */
 static void check_depth(void)
 {
@@ -167,6 +189,7 @@ int main(int argc, char **argv)
         report(format("%d random graphs, fused and separate", random_graphs), NULL);
     check_splits();
     check_replaced();
+    check_gathered();
     check_depth();
     return failed != 0;
 }
