@@ -38,13 +38,12 @@ typedef struct DeviceCall {    /* of a kernel */
     int arguments;
     bool per_thread; /* some `each` is not 0 */
     void *library;   /* what `prepare` returned for the operation */
-    double seconds;  /* where `timed`: the time on thread 0, or on the thread that did all of it */
+    double seconds;  /* if the region is observed: the time on thread 0, or on the thread that did all of it */
 } DeviceCall;
 typedef struct DeviceRegion { /* calls without a barrier between them */
     DeviceCall *calls;
     int count;
     const mgpu_step *step;
-    bool timed;        /* fill in calls[].seconds */
     bool launch_timed; /* fill in launch_s: the time in which no thread worked while threads started and ended */
     double launch_s;
     int64_t samples; /* samples to compute: the device's valid ones; 0: its full capacity */
@@ -54,9 +53,9 @@ typedef struct DeviceRegion { /* calls without a barrier between them */
     int64_t chunk; /* samples that a thread takes through all calls at a time; 0: all of its samples */
     /* NULL, or called after each call with the thread's arguments, for samples [begin, end) */
     void (*audit)(const void *context, const mgpu_op *, void *const *argument, int64_t begin, int64_t end);
-    /* NULL, or called by the thread after each part of a call */
-    void (*trace)(const void *context, int thread, const mgpu_op *, double began, double ended);
-    const void *context;
+    /* NULL, or called by the thread after each part of a call; calls[].seconds are then filled in */
+    void (*observe)(void *context, int thread, const mgpu_op *, double began, double ended);
+    void *context;
 } DeviceRegion;
 
 /* bytes [begin, end) of the arena, and their buffer */

@@ -1,7 +1,7 @@
 /* internal.h: what the files of the engine share. engine.c opens devices and posts steps, and has the rules; lane.c executes the
  * operations of a lane. For asynchronous devices, issue_order.c computes the order of issue, issue.c issues the work, asynchronous.c records
  * events and finds out which steps have completed, late_failure.c locates a failed operation, and hang.c reports devices that make no
- * progress. */
+ * progress. observe.c passes on what lanes report of operations and waits to the step's times, the profile and the timeline. */
 #ifndef MGPU_ENGINE_INTERNAL_H
 #define MGPU_ENGINE_INTERNAL_H
 
@@ -182,8 +182,6 @@ static inline void wait_for_lane(LaneThread *l, int other, int64_t at_least)
     wait_for_counter_of(l, other, &lane_of(l->engine, l->device, other)->progress, at_least);
 }
 
-static inline bool is_traced(LaneThread *l) { return l->spans && work_of(l->engine, l->number)->traced; }
-
 /* Returns true if the operation belongs to the previous step. */
 static inline bool is_delayed(const mgpu_op *op)
 {
@@ -228,6 +226,15 @@ void mgpu_audit_after(LaneThread *, const mgpu_device_phase *, const mgpu_op *);
 /* Around a copy to the host that is not an audit's: audits use the same stream and are excluded meanwhile. */
 void mgpu_audit_lock(Engine *);
 void mgpu_audit_unlock(Engine *);
+
+/* observe.c */
+bool mgpu_is_traced(const LaneThread *, int64_t number); /* that step of the lane is in the timeline */
+bool mgpu_is_observed(const LaneThread *);               /* someone listens to spans of its step */
+/* The lane's thread executed `op`, or waited for it (SPAN_WAIT) or in it (SPAN_BARRIER). */
+void mgpu_observe(LaneThread *, SpanKind, const mgpu_op *, double began, double ended);
+void mgpu_observe_part(void *lane, int thread, const mgpu_op *, double began, double ended); /* DeviceRegion.observe */
+void mgpu_observe_region(LaneThread *, const DeviceRegion *);                                /* after it has run */
+void mgpu_observe_in_timeline(LaneThread *, int thread, Span);                               /* of a step that is traced */
 
 /* issue.c: called for each operation of an asynchronous device */
 /* waits, or makes the stream wait; for an operation of l->phase, on any lane */

@@ -156,9 +156,6 @@ static void clock_transfer(LaneThread *l, int op, int number)
         clock_at(l, mgpu_timed_first(a, l->lane, l->number), 2 * lanes_of(l->engine, l->phase, l->device)->place[op] + number);
 }
 
-/* --trace and --profile time each operation */
-static bool is_observed(LaneThread *l) { return is_traced(l) || l->engine->profile; }
-
 void mgpu_issue_begin(LaneThread *l, int op)
 {
     const AsyncDevice *a = l->engine->async_device[l->device];
@@ -168,7 +165,7 @@ void mgpu_issue_begin(LaneThread *l, int op)
     if (begun >= 0)
         record_and_write_step(l, begun + (int)(l->number % MGPU_RING));
     clock_transfer(l, op, 0);
-    if (is_observed(l))
+    if (mgpu_is_observed(l))
         mgpu_timed_operation(l, op, 0);
 }
 
@@ -177,7 +174,7 @@ void mgpu_issue_end(LaneThread *l, int op)
     const AsyncDevice *a = l->engine->async_device[l->device];
     int event = a->phases[l->phase - l->engine->plan->phases].event[op];
     clock_transfer(l, op, 1);
-    if (is_observed(l))
+    if (mgpu_is_observed(l))
         mgpu_timed_operation(l, op, 1);
     if (event >= 0)
         record_and_write_step(l, event + (int)(l->number % MGPU_RING));
@@ -247,7 +244,7 @@ static void issue_whole(LaneThread *l, const Segment *s, const int *order, void 
         audit_calls(l, &l->phase->devices[l->device], order, count);
     else if (graph)
         e->kind->async->launch(e->devices[l->device], graph, (uint32_t)l->number);
-    else if (is_observed(l))
+    else if (mgpu_is_observed(l))
         time_calls(l, order, count);
     else
         issue_calls(l, order, count, a->graphs);
@@ -388,7 +385,7 @@ static void issue_list(AsyncDevice *a, const mgpu_phase *phase, int64_t number)
     Engine *e = a->engine;
     const AsyncPhase *p = &a->phases[phase - e->plan->phases];
     LaneThread *comp = set_lane(a, lane_of(e, a->device, MGPU_COMP));
-    bool keeps = uses_graphs(a) && !e->audit && !is_observed(comp);
+    bool keeps = uses_graphs(a) && !e->audit && !mgpu_is_observed(comp);
     if (keeps)
         capture_runs(a, phase, number);
     for (int at = 0; at < p->order.length;) {

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double SHORT_S = 1e-6; /* shorter waits are not shown in timelines */
-
 int mgpu_region_length(const mgpu_device_phase *p, const int *order, int left)
 {
     const mgpu_op *op = &p->ops[order[0]];
@@ -191,24 +189,6 @@ DeviceCall mgpu_call_of(LaneThread *l, const mgpu_device_phase *p, const mgpu_op
     return call;
 }
 
-/* ---- timelines */
-static void add_span(const LaneThread *l, int thread, SpanKind kind, const mgpu_op *op, double began, double ended)
-{
-    const mgpu_phase *phase = l->phase;
-    mgpu_spans_add(l->spans[thread], &(Span){.begin = began,
-                                             .end = ended,
-                                             .number = l->number,
-                                             .step = work_of(l->engine, l->number)->applied + 1,
-                                             .phase = phase,
-                                             .op = (int)(op - phase->devices[l->device].ops),
-                                             .kind = (uint8_t)kind});
-}
-
-static void trace_part(const void *lane, int thread, const mgpu_op *op, double began, double ended)
-{
-    add_span(lane, thread, SPAN_OP, op, began, ended);
-}
-
 /* Returns the samples to compute of a step without padding samples: the valid ones, rounded up to whole groups, at least one
  * group. 0: all. */
 static int64_t computed_samples(const LaneThread *l, const Work *work)
@@ -227,14 +207,13 @@ static void run_region(LaneThread *l, const mgpu_device_phase *p, const int *ord
     DeviceRegion region = {.calls = l->calls,
                            .count = count,
                            .step = &work->block[l->device],
-                           .timed = e->profile != NULL,
                            .launch_timed = work->timed,
                            .samples = samples,
                            .one_thread = samples && mgpu_is_small_region(l, p, order, count, samples),
                            .split_elements = p->ops[order[0]].elements ? mgpu_own_elements(&p->ops[order[0]]) + 1 : 0,
                            .chunk = p->ops[order[0]].chunk,
                            .audit = e->audit ? mgpu_audit_part : NULL,
-                           .trace = is_traced(l) ? trace_part : NULL,
+                           .observe = mgpu_is_observed(l) ? mgpu_observe_part : NULL,
                            .context = l};
     int64_t *each = l->each;
     void **argument = l->argument, **library = e->phases[l->phase - e->plan->phases].library[l->device];
@@ -249,8 +228,7 @@ static void run_region(LaneThread *l, const mgpu_device_phase *p, const int *ord
     mgpu_slow_end(&l->slow, began);
     if (region.launch_timed)
         add_seconds(&times_of(l)->launching, region.launch_s);
-    for (int i = 0; i < count && e->profile; i++)
-        mgpu_profile_add(e->profile, l->phase, l->device, order[i], l->calls[i].seconds);
+    mgpu_observe_region(l, &region);
 }
 
 /* Evaluation and prediction use seed 0 and epoch 0: they read the same samples every time. */
@@ -339,16 +317,9 @@ static void add_transfer_time(LaneThread *l, const mgpu_op *op, double began)
     const Collective *c = l->engine->collective[l->lane];
     if (!c->arrival_time)
         return;
-    double met = c->arrival_time(c, l->device), ended = mgpu_seconds(), seconds = ended - met;
-    if (is_traced(l)) {
-        if (met - began > SHORT_S)
-            add_span(l, 0, SPAN_BARRIER, op, began, met);
-        add_span(l, 0, SPAN_OP, op, met, ended);
-    }
-    add_seconds(&times_of(l)->waiting_for_members, met - began);
-    add_seconds(&times_of(l)->transferring, seconds);
-    if (l->engine->profile)
-        mgpu_profile_add(l->engine->profile, l->phase, l->device, (int)(op - l->phase->devices[l->device].ops), seconds);
+    double met = c->arrival_time(c, l->device), ended = mgpu_seconds();
+    mgpu_observe(l, SPAN_BARRIER, op, began, met);
+    mgpu_observe(l, SPAN_OP, op, met, ended);
 }
 
 static void transfer(LaneThread *l, const mgpu_device_phase *p, const mgpu_op *op)
@@ -431,22 +402,12 @@ static void wait_for(LaneThread *l, const mgpu_wait *wait, const mgpu_device_pha
     wait_here(l, op->lane, progress, target);
 }
 
-static void wait_and_trace(LaneThread *l, const mgpu_wait *wait, const mgpu_device_phase *p, bool traced)
+static void wait_and_observe(LaneThread *l, const mgpu_wait *wait, const mgpu_device_phase *p, bool observed)
 {
-    double began = traced ? mgpu_seconds() : 0;
+    double began = observed ? mgpu_seconds() : 0;
     wait_for(l, wait, p, lanes_of(l->engine, l->phase, l->device));
-    double ended = traced ? mgpu_seconds() : 0;
-    if (ended - began > SHORT_S)
-        add_span(l, 0, SPAN_WAIT, &p->ops[wait->op], began, ended);
-}
-
-/* Records the time of a copy that the host's thread makes. */
-static void add_copy_time(LaneThread *l, const mgpu_phase *phase, int op, double seconds)
-{
-    if (phase->devices[l->device].ops[op].verb == MGPU_READ)
-        add_seconds(&times_of(l)->reading, seconds);
-    if (l->engine->profile)
-        mgpu_profile_add(l->engine->profile, phase, l->device, op, seconds);
+    if (observed)
+        mgpu_observe(l, SPAN_WAIT, &p->ops[wait->op], began, mgpu_seconds());
 }
 
 void mgpu_execute(LaneThread *l, const mgpu_phase *phase, const int *order, int count)
@@ -457,10 +418,10 @@ void mgpu_execute(LaneThread *l, const mgpu_phase *phase, const int *order, int 
     Work *work = work_of(e, l->number);
     set_phase(l, phase);
     set_op(l, op);
-    bool issues = e->kind->async && l->lane != MGPU_HOST, traced = is_traced(l) && !issues;
+    bool issues = e->kind->async && l->lane != MGPU_HOST, observed = !issues && mgpu_is_observed(l);
     for (int k = 0; k < count; k++)
         for (int i = 0; i < p->ops[order[k]].wait_count; i++)
-            wait_and_trace(l, &p->ops[order[k]].waits[i], p, traced);
+            wait_and_observe(l, &p->ops[order[k]].waits[i], p, observed);
     bool audited = e->audit && (op->verb == MGPU_CALL || op->verb == MGPU_TRANSFER);
     bool host = l->lane == MGPU_HOST, copies = host && (op->verb == MGPU_REPORT || op->verb == MGPU_FETCH);
     if (host) /* an audit also declares and copies in the host lane's stream */
@@ -472,8 +433,7 @@ void mgpu_execute(LaneThread *l, const mgpu_phase *phase, const int *order, int 
         mgpu_audit_before(l, p, &p->ops[order[k]]);
     if (issues)
         mgpu_issue_begin(l, order[0]);
-    bool clocked =
-        !issues && op->verb != MGPU_CALL && op->verb != MGPU_TRANSFER && (e->profile || traced || op->verb == MGPU_READ);
+    bool clocked = op->verb == MGPU_READ || (observed && op->verb != MGPU_CALL && op->verb != MGPU_TRANSFER);
     double began = clocked ? mgpu_seconds() : 0;
     switch (op->verb) {
     case MGPU_CALL: run_region(l, p, order, count, work); break;
@@ -484,11 +444,8 @@ void mgpu_execute(LaneThread *l, const mgpu_phase *phase, const int *order, int 
     case MGPU_FETCH: fetch(l, p, op); break;
     default: mgpu_die_at(l, "there is no such operation");
     }
-    double ended = clocked ? mgpu_seconds() : 0;
     if (clocked)
-        add_copy_time(l, phase, order[0], ended - began);
-    if (clocked && traced)
-        add_span(l, 0, SPAN_OP, op, began, ended);
+        mgpu_observe(l, SPAN_OP, op, began, mgpu_seconds());
     if (issues)
         mgpu_issue_end(l, order[0]);
     for (int k = 0; k < count && audited; k++)

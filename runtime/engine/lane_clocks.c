@@ -94,53 +94,37 @@ void mgpu_timed_operation(LaneThread *l, int op, int number)
         ahead->range(device, number ? NULL : l->phase->devices[l->device].ops[op].id);
 }
 
-/* Adds the spans of a lane in this step. A gap before an operation that waits for another lane is shown as a wait for that. */
-static void add_spans(const AsyncDevice *a, LaneThread *l, int64_t number)
+/* Reports what a lane did in this step. A gap before an operation that waits for another lane is reported as a wait for that. */
+static void observe_lane(const AsyncDevice *a, LaneThread *l, int64_t number)
 {
-    static const double SHORT_S = 1e-6;
-    Engine *e = a->engine;
-    const Work *work = work_of(e, number);
-    const mgpu_device_phase *p = &work->phase->devices[a->device];
-    const LaneTable *t = lanes_of(e, work->phase, a->device);
-    Span s = {.end = 0, .number = number, .step = work->applied + 1, .phase = work->phase};
+    Engine *e = l->engine;
+    Device *device = e->devices[a->device];
+    const mgpu_phase *phase = phase_of(e, number);
+    const mgpu_device_phase *p = &phase->devices[a->device];
+    const LaneTable *t = lanes_of(e, phase, a->device);
+    int anchor = anchor_of(a, l->lane);
+    Span s = {.end = 0, .number = number, .phase = phase};
     for (int i = t->begin[l->lane]; i < t->begin[l->lane + 1]; i++) {
         const mgpu_op *op = &p->ops[t->order[i]];
-        int clock = clock_of(a, l->lane, number, i - t->begin[l->lane]), anchor = anchor_of(a, l->lane);
-        double before = s.end;
-        s.begin = l->anchor + e->kind->async->seconds(e->devices[a->device], l->lane, anchor, clock);
-        s.end = l->anchor + e->kind->async->seconds(e->devices[a->device], l->lane, anchor, clock + 1);
+        int clock = clock_of(a, l->lane, number, i - t->begin[l->lane]);
+        if (e->profile) /* of a long run, differences from the anchor have fewer digits */
+            mgpu_profile_add(e->profile, phase, a->device, t->order[i],
+                             e->kind->async->seconds(device, l->lane, clock, clock + 1));
+        if (!mgpu_is_traced(l, number))
+            continue;
+        Span gap = s;
+        gap.begin = s.end;
+        s.begin = gap.end = l->anchor + e->kind->async->seconds(device, l->lane, anchor, clock);
+        s.end = l->anchor + e->kind->async->seconds(device, l->lane, anchor, clock + 1);
         s.op = t->order[i];
-        s.kind = SPAN_OP;
-        for (int w = 0; w < op->wait_count && before > 0 && s.begin - before > SHORT_S; w++)
+        for (int w = 0; w < op->wait_count && gap.begin > 0; w++)
             if (p->ops[op->waits[w].op].lane != l->lane) {
-                mgpu_spans_add(l->spans[0], &(Span){before, s.begin, number, s.step, s.phase, NULL, op->waits[w].op, SPAN_WAIT});
+                gap.op = op->waits[w].op;
+                gap.kind = SPAN_WAIT;
+                mgpu_observe_in_timeline(l, 0, gap);
                 break;
             }
-        mgpu_spans_add(l->spans[0], &s);
-    }
-}
-
-static void add_to_profile(const AsyncDevice *a, int lane, int64_t number)
-{
-    Engine *e = a->engine;
-    const mgpu_phase *phase = phase_of(e, number);
-    const LaneTable *t = lanes_of(e, phase, a->device);
-    for (int i = t->begin[lane]; i < t->begin[lane + 1]; i++) {
-        int clock = clock_of(a, lane, number, i - t->begin[lane]);
-        mgpu_profile_add(e->profile, phase, a->device, t->order[i],
-                         e->kind->async->seconds(e->devices[a->device], lane, clock, clock + 1));
-    }
-}
-
-static void add_lane_times(const AsyncDevice *a, int64_t number)
-{
-    const Work *work = work_of(a->engine, number);
-    for (int lane = 0; lane < MGPU_HOST && work->phase; lane++) {
-        LaneThread *l = lane_of(a->engine, a->device, lane);
-        if (work->traced && !l->idle && l->spans)
-            add_spans(a, l, number);
-        if (a->engine->profile && !a->engine->audit)
-            add_to_profile(a, lane, number);
+        mgpu_observe_in_timeline(l, 0, s);
     }
 }
 
@@ -150,7 +134,9 @@ void mgpu_timed_read(AsyncDevice *a, int64_t number)
     const AsyncKind *ahead = e->kind->async;
     Device *device = e->devices[a->device];
     StepTimes *t = &work_of(e, number)->times[a->device];
-    add_lane_times(a, number);
+    for (int lane = 0; lane < MGPU_HOST && phase_of(e, number) && !e->audit; lane++)
+        if (mgpu_is_traced(lane_of(e, a->device, lane), number) || e->profile)
+            observe_lane(a, lane_of(e, a->device, lane), number);
     if (!is_timed(a, number))
         return;
     const mgpu_phase *phase = phase_of(e, number);

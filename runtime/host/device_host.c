@@ -194,19 +194,19 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
         if (!first)
             return;
     }
-    bool timed = d->region->timed && (thread == 0 || k->split == MGPU_SPLIT_NONE);
-    double began = timed || d->region->trace ? mgpu_seconds() : 0;
+    double began = d->region->observe ? mgpu_seconds() : 0;
     if (is_by_library(d, c, part.end - part.begin))
         mgpu_library_run(d->library, c->library, arguments_of(d, c, thread, begin), thread, part.begin, part.end, first);
     else
         k->run(arguments_of(d, c, thread, begin), d->region->step, &part);
     if (d->region->audit && k->split == MGPU_SPLIT_SAMPLES)
         d->region->audit(d->region->context, c->op, arguments_of(d, c, thread, begin), begin, end);
-    double ended = timed || d->region->trace ? mgpu_seconds() : 0;
-    if (timed)
+    if (!d->region->observe)
+        return;
+    double ended = mgpu_seconds();
+    if (thread == 0 || k->split == MGPU_SPLIT_NONE)
         c->seconds += ended - began;
-    if (d->region->trace)
-        d->region->trace(d->region->context, thread, c->op, began, ended);
+    d->region->observe(d->region->context, thread, c->op, began, ended);
 }
 
 static void finish_calls(Device *d, int thread)
@@ -223,10 +223,10 @@ static void finish_calls(Device *d, int thread)
             continue;
         mgpu_part part = {samples_of(d), 0, 1, thread, threads_of(d), true, d->work_bytes};
         d->now[thread] = c->op;
-        double began = d->region->trace ? mgpu_seconds() : 0;
+        double began = d->region->observe ? mgpu_seconds() : 0;
         c->kernel->finish(c->argument, d->region->step, &part);
-        if (d->region->trace)
-            d->region->trace(d->region->context, thread, c->op, began, mgpu_seconds());
+        if (d->region->observe)
+            d->region->observe(d->region->context, thread, c->op, began, mgpu_seconds());
     }
 }
 
