@@ -61,7 +61,7 @@ void add_update(Elaborator *e, int index, Node *n, const Place *at)
         stage(e, ROLE_UPDATE, NULL, index, value_tensor(n), at);
         return;
     }
-    const char *name = strrchr(v->name, '.') ? strrchr(v->name, '.') + 1 : v->name;
+    const char *name = last_word(v->name);
     if (n->sharded)
         error_at(at, "the update of '%s' depends on one sample; batch_sum(...) makes one value of all samples", name);
     Graph *g = graph_at(e, at);

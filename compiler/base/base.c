@@ -115,6 +115,12 @@ const char *copy_text(const char *text, size_t length)
     return copy;
 }
 
+const char *last_word(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
 const char *vformat(const char *pattern, va_list arguments)
 {
     if (pattern == NULL) /* otherwise gcc with UBSan assumes this case at the second vsnprintf and warns */

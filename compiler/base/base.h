@@ -40,6 +40,7 @@ const char *copy_text(const char *text, size_t length);
 const char *plain_text(const char *text, bool lines);      /* for terminals: runtime/base/terminal.h */
 const char *format(const char *pattern, ...) PRINTF(1, 2); /* printf into the arena */
 const char *vformat(const char *pattern, va_list);
+const char *last_word(const char *name); /* what is after its last dot: "weight" of "fc.weight" */
 
 typedef struct Text { /* a growing string; data is NUL-terminated, NULL if empty (call text_of) */
     char *data;

@@ -123,3 +123,25 @@ const char *c_row(const CMember *members, int count)
     text_add(&t, t.length ? "}" : "{0}");
     return text_take(&t);
 }
+
+enum { ROW_WIDTH = 120 }; /* columns, from which on a row goes on in another line */
+
+const char *c_ordered_row(const CMember *members, int count)
+{
+    Text t = {0};
+    size_t line = 0; /* where the last one begins */
+    while (count > 0 && !members[count - 1].text && !members[count - 1].number)
+        count--;
+    for (int i = 0; i < count; i++) {
+        const char *value = members[i].text ? members[i].text : format("%lld", (long long)members[i].number);
+        const char *member = format("/* %s */ %s", members[i].name, value);
+        text_add(&t, i > 0 ? "," : "{");
+        if (i > 0 && t.length - line + strlen(member) > ROW_WIDTH) {
+            line = t.length;
+            text_add(&t, "\n    ");
+        }
+        text_add(&t, i > 0 ? " %s" : "%s", member);
+    }
+    text_add(&t, count > 0 ? "}" : "{}");
+    return text_take(&t);
+}

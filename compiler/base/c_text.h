@@ -21,6 +21,10 @@ const char *c_row(const CMember *, int count);
 #define C_NUMBER(member, value) ((CMember){.name = member, .number = value})
 #define C_TEXT(member, value) ((CMember){.name = member, .text = value})
 #define C_ROW(...) c_row((const CMember[]){__VA_ARGS__}, sizeof((const CMember[]){__VA_ARGS__}) / sizeof(CMember))
+/* The same for C++17, which has no designators: all members in their order, each after its name as a comment, without zeros at
+ * the end. */
+const char *c_ordered_row(const CMember *, int count);
+#define C_ORDERED_ROW(...) c_ordered_row((const CMember[]){__VA_ARGS__}, sizeof((const CMember[]){__VA_ARGS__}) / sizeof(CMember))
 static inline const char *c_true(bool value) { return value ? "true" : NULL; }
 
 /* Returns a string literal in quotes, whose value is the text, byte for byte. */

@@ -106,8 +106,8 @@ const char *module_access(const Writing *w, const Module *m) { return access_fro
 
 static const char *variable_in(const Module *from, const Module *m, const Variable *v)
 {
-    const char *dot = strrchr(v->name, '.'), *table = v->kind == WEIGHT && dtype_is_float(v->dtype) ? "_parameters" : "_buffers";
-    return attribute_access(access_from(from, m), table, dot ? dot + 1 : v->name);
+    const char *table = v->kind == WEIGHT && dtype_is_float(v->dtype) ? "_parameters" : "_buffers";
+    return attribute_access(access_from(from, m), table, last_word(v->name));
 }
 
 const char *variable_access(const Writing *w, int variable)
@@ -191,13 +191,13 @@ static void add_constants(const Exported *g, const Map *read, ConstructorTokens 
 
 static void add_variable(const Exported *g, const Module *m, const Variable *v, ConstructorTokens *p)
 {
-    const char *access = variable_in(m, m, v), *dot = strrchr(v->name, '.');
+    const char *access = variable_in(m, m, v);
     bool parameter = v->kind == WEIGHT && dtype_is_float(v->dtype), plain = strchr(access, '[') == NULL;
     Dtype dtype = v->dtype == F32 ? g->real : v->dtype;
     if (parameter || !plain)
         add_words(p, "        %s = %s", access, parameter ? "nn.Parameter(" : "");
     else
-        add_words(p, "        self.register_buffer(%s, ", python_text(dot ? dot + 1 : v->name));
+        add_words(p, "        self.register_buffer(%s, ", python_text(last_word(v->name)));
     add_words(p, v->shape.rank ? "torch.zeros(" : "torch.zeros((");
     for (int i = 0; i < v->shape.rank; i++) {
         add_words(p, i ? ", " : "");

@@ -44,17 +44,15 @@ static const Tensor *argument_at(const Kernel *k, int i)
     return i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
 }
 
-/* Returns true if the kernel has variables of several layers: two of them whose names end in the same word. */
+/* Returns true if the kernel has values of several layers: two of them whose names end in the same word. */
 static bool has_several_layers(const Kernel *k)
 {
     Map words = {0};
     for (int i = 0; i < k->read_count + k->write_count; i++) {
-        const Tensor *t = argument_at(k, i),
-                     *other = t->kind == TENSOR_VARIABLE ? map_get(&words, kernel_argument_name(t)) : NULL;
+        const Tensor *t = argument_at(k, i), *other = map_get(&words, kernel_argument_name(t));
         if (other && other->id != t->id)
             return true;
-        if (t->kind == TENSOR_VARIABLE)
-            map_set(&words, kernel_argument_name(t), (void *)(uintptr_t)t);
+        map_set(&words, kernel_argument_name(t), (void *)(uintptr_t)t);
     }
     return false;
 }

@@ -46,11 +46,7 @@ typedef struct BatchNorm {
     Node *mean, *scale, *xhat; /* xhat [s..., c] */
 } BatchNorm;
 
-static bool ends_in(const char *name, const char *word)
-{
-    const char *dot = strrchr(name, '.');
-    return strcmp(dot ? dot + 1 : name, word) == 0;
-}
+static bool ends_in(const char *name, const char *word) { return strcmp(last_word(name), word) == 0; }
 
 static int result_count(const Graph *body)
 {

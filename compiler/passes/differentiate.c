@@ -244,7 +244,9 @@ Graph *differentiate(Graph *train)
         g->backward = true;
         if (n)
             gradient = sweep_take(&s, n);
-        if (!gradient)
+        if (gradient)
+            gradient_name(gradient, format("%s_gradient", last_word(variable->name)));
+        else
             gradient = graph_fill(g, 0, variable->shape, variable->dtype);
         graph_result(g, ROLE_GRADIENT, variable->name, v, gradient, NULL);
     }

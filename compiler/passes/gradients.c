@@ -89,6 +89,12 @@ Node *sweep_take(Sweep *s, Node *n)
     return total;
 }
 
+void gradient_name(Node *gradient, const char *name)
+{
+    if (gradient->backward && gradient->inputs && !gradient->name)
+        gradient->name = name;
+}
+
 Node *gradient_shrink(Graph *g, Node *gradient, Shape to, bool over_samples)
 {
     int axes[MAX_RANK], count = 0, more = gradient->shape.rank - to.rank;
@@ -719,6 +725,8 @@ void sweep_node(Sweep *s, Node *n)
     set_position(s->g, n);
     s->g->backward = true;
     Node *gradient = sweep_take(s, n);
+    if (gradient && n->name)
+        gradient_name(gradient, format("d_%s", n->name));
     if (gradient || s->of_results[n->id])
         RULE[n->op](s, n, gradient);
 }

@@ -33,6 +33,7 @@ Sweep sweep_begin_body(Graph *forward, const bool *needs); /* needs: by ARG */
 bool sweep_needs(const Sweep *, const Node *);
 void sweep_contribute(Sweep *, Node *, Node *gradient); /* has the node's shape and dtype; ignored if nothing needs it */
 Node *sweep_take(Sweep *, Node *);                      /* returns and removes the sum of the contributions; NULL: none */
+void gradient_name(Node *gradient, const char *name);   /* for readers, unless it has a name or is no node of the backward pass */
 Node *sweep_find_variable(const Sweep *, int variable); /* NULL: the graph does not use it */
 
 /* Takes the gradient at n, and lets the rule of n's row contribute to n's inputs. */

@@ -31,12 +31,6 @@ static const char *unique(Map *taken, const char *words)
     return own;
 }
 
-static const char *leaf_of(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
-}
-
 /* ---- phases */
 bool phase_predicts(const char *phase)
 {
@@ -133,7 +127,7 @@ static const char *weights_of(const Names *names, const Phase *p, const Task *t,
 /* Returns "layer3.2" of "layer3.2.weight". */
 static const char *layer_of(const char *weight)
 {
-    const char *leaf = leaf_of(weight);
+    const char *leaf = last_word(weight);
     return leaf > weight ? copy_text(weight, (size_t)(leaf - weight) - 1) : "";
 }
 
@@ -158,9 +152,9 @@ static const char *backward_role(const Names *names, const Task *t)
         const char *weight = names->weight[t->writes[i]->id];
         bool again = false;
         for (int k = 0; k < i && weight; k++)
-            again |= names->weight[t->writes[k]->id] && strcmp(leaf_of(names->weight[t->writes[k]->id]), leaf_of(weight)) == 0;
+            again |= names->weight[t->writes[k]->id] && strcmp(last_word(names->weight[t->writes[k]->id]), last_word(weight)) == 0;
         if (weight && !again)
-            text_add(&text, " %s", leaf_of(weight));
+            text_add(&text, " %s", last_word(weight));
     }
     return text_take(&text);
 }

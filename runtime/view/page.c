@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST = 10, MOST_BUCKETS = 20, MOST_LINKS = 8, BAR = 10 };
+enum { LONGEST = 10, MOST_BUCKETS = 20, MOST_LINKS = 8, BAR = 10, CAUSES_AT = 26 + BAR /* the column */ };
 
 typedef struct Page {
     const View *view;
@@ -75,16 +75,16 @@ static void print_lanes(const Page *p)
         double share = step > 0 ? use.busy_us / step : 0;
         fprintf(p->f, "  %-5s %10s %3.0f %%  ", LANE_NAME[l], mgpu_view_time(use.busy_us, a), 100 * share);
         print_bar(p->f, share > 1 ? 1 : share);
-        int at = 34;
+        int at = CAUSES_AT;
         const char *between = "  ";
         for (int c = 0; c < CAUSES; c++) {
             if (use.idle_us[c] < .0005 * step || use.idle_us[c] <= 0)
                 continue;
             char text[64];
             int length = snprintf(text, sizeof text, "%s %s", CAUSE_NAME[c], mgpu_view_time(use.idle_us[c], a));
-            if (at + length + 2 > p->width && at > 34) {
-                fprintf(p->f, ",\n%34s", "");
-                at = 34;
+            if (at + length + 3 > p->width && at > CAUSES_AT) { /* a comma may follow it */
+                fprintf(p->f, ",\n%*s", CAUSES_AT, "");
+                at = CAUSES_AT;
                 between = "  ";
             }
             fprintf(p->f, "%s%s", between, text);

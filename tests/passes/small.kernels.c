@@ -74,14 +74,14 @@ static void k2(void *const *argument, const mgpu_step *step, const mgpu_part *pa
     mgpu_contract(&k2_contraction, argument, part);
 }
 
-/* k3: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_log_softmax  [n, 3] f32  small.net:6 */
+/* k3: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_log_softmax, d_z  [n, 3] f32  small.net:6 */
 static void k3(void *const *argument, const mgpu_step *step, const mgpu_part *part)
 {
     const float *restrict v_y = argument[0]; /* [n, 3] */
     const float *restrict v_bias = argument[1]; /* [3] */
     const uint8_t *restrict v_label = argument[2]; /* [n] */
     float *restrict v_cross_entropy = argument[3]; /* [n] */
-    float *restrict v_d_log_softmax = argument[4]; /* [n, 3] */
+    float *restrict v_d_z = argument[4]; /* [n, 3] */
     const int64_t begin = part->begin, end = part->end;
     (void)step;
     for (int64_t i = begin; i < end; i++) {
@@ -104,15 +104,15 @@ static void k3(void *const *argument, const mgpu_step *step, const mgpu_part *pa
         const float v_where = inside ? v_logp : 0.0f;
         const float v_div = (inside ? 0.125f : 0.0f) / sum;
         for (int64_t j = 0; j < 3; j++) {
-            v_d_log_softmax[3 * i + j] = mgpu_fmaf(v_div, v_exp_row[j], value == (int32_t)j ? -0.125f : 0.0f);
+            v_d_z[3 * i + j] = mgpu_fmaf(v_div, v_exp_row[j], value == (int32_t)j ? -0.125f : 0.0f);
         }
         v_cross_entropy[i] = v_where;
     }
 }
 
 /* dense_1, small.net:5: einsum a,b->ba
- * t8_div f32 n x [16], t56_d_log_softmax f32 n x [3] -> t59_d_dense f32 [3, 16] (a part of the sum)
- * M x N x K = 3 x 16 x n; A is t56_d_log_softmax */
+ * t8_div f32 n x [16], t56_d_z f32 n x [3] -> t59_weight_gradient f32 [3, 16] (a part of the sum)
+ * M x N x K = 3 x 16 x n; A is t56_d_z */
 static const mgpu_axis k4_axis[] = {
     /* a, b, c: strides in A, B, C */
     {.extent = 3, .a = 1, .c = 16}, /* M: b */
@@ -159,33 +159,33 @@ static void k5(void *const *argument, const mgpu_step *step, const mgpu_part *pa
     mgpu_add_f64_part(partial, &sum_2, 1, part->first);
 }
 
-/* k6: dense_1: d_dense  [n, 3] f32  small.net:5 */
+/* k6: dense_1: bias_gradient  [n, 3] f32  small.net:5 */
 static void k6_finish(void *const *argument, const mgpu_step *step, const mgpu_part *part)
 {
-    float *restrict v_d_dense = argument[1]; /* [3] */
+    float *restrict v_bias_gradient = argument[1]; /* [3] */
     (void)step;
     double *restrict partial = (double *)((char *)argument[2] + 0); /* [3] */
     mgpu_add_f64_parts(partial, 3, part);
     for (int64_t j = 0; j < 3; j++) {
-        v_d_dense[j] = (float)partial[j];
+        v_bias_gradient[j] = (float)partial[j];
     }
 }
 static void k6(void *const *argument, const mgpu_step *step, const mgpu_part *part)
 {
-    const float *restrict v_d_log_softmax = argument[0]; /* [n, 3] */
+    const float *restrict v_d_z = argument[0]; /* [n, 3] */
     const int64_t begin = part->begin, end = part->end;
     (void)step;
     double *restrict partial = (double *)((char *)argument[2] + 0); /* [3] */
-    double sum[3];
+    double v_bias_gradient[3];
     for (int64_t j = 0; j < 3; j += MGPU_LANES_w)
-        mgpu_store_f64_w(sum + j, mgpu_all_f64_w(0), MGPU_LANES_OF(3, j, MGPU_LANES_w));
+        mgpu_store_f64_w(v_bias_gradient + j, mgpu_all_f64_w(0), MGPU_LANES_OF(3, j, MGPU_LANES_w));
     for (int64_t i = begin; i < end; i++) {
         for (int64_t j = 0; j < 3; j += MGPU_LANES_n) {
             const int lanes = MGPU_LANES_OF(3, j, MGPU_LANES_n);
-            mgpu_add_to_f64_n(sum + j, mgpu_load_f32_n(v_d_log_softmax + (3 * i + j), lanes), lanes);
+            mgpu_add_to_f64_n(v_bias_gradient + j, mgpu_load_f32_n(v_d_z + (3 * i + j), lanes), lanes);
         }
     }
-    mgpu_add_f64_part(partial, sum, 3, part->first);
+    mgpu_add_f64_part(partial, v_bias_gradient, 3, part->first);
 }
 
 /* k7: cross_entropy_1: report  [] f64  small.net:6 */
@@ -236,18 +236,18 @@ static void k9(void *const *argument, const mgpu_step *step, const mgpu_part *pa
         int64_t i = begin;
         for (; i + MGPU_LANES_n <= end; i += MGPU_LANES_n) {
             const int lanes = MGPU_LANES_n;
-            const mgpu_f32_n v_where = mgpu_select_f32_n(mgpu_range_n(i, 1, INT64_MIN / 2, step->valid), mgpu_all_f32_n(value), mgpu_all_f32_n(0.0f));
-            mgpu_store_f32_n(v_d_cross_entropy + i, 0.0f - v_where, lanes);
+            const mgpu_f32_n v_d_l = mgpu_select_f32_n(mgpu_range_n(i, 1, INT64_MIN / 2, step->valid), mgpu_all_f32_n(value), mgpu_all_f32_n(0.0f));
+            mgpu_store_f32_n(v_d_cross_entropy + i, 0.0f - v_d_l, lanes);
         }
         if (i < end) {
             const int lanes = (int)(end - i);
-            const mgpu_f32_n v_where = mgpu_select_f32_n(mgpu_range_n(i, 1, INT64_MIN / 2, step->valid), mgpu_all_f32_n(value), mgpu_all_f32_n(0.0f));
-            mgpu_store_f32_n(v_d_cross_entropy + i, 0.0f - v_where, lanes);
+            const mgpu_f32_n v_d_l = mgpu_select_f32_n(mgpu_range_n(i, 1, INT64_MIN / 2, step->valid), mgpu_all_f32_n(value), mgpu_all_f32_n(0.0f));
+            mgpu_store_f32_n(v_d_cross_entropy + i, 0.0f - v_d_l, lanes);
         }
     }
 }
 
-/* k10: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_cross_entropy, d_log_softmax  [n, 3] f32  small.net:6 */
+/* k10: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_logp, d_log_softmax and 1 more  [n, 3] f32  small.net:6 */
 static void k10(void *const *argument, const mgpu_step *step, const mgpu_part *part)
 {
     const float *restrict v_y = argument[0]; /* [n, 3] */
@@ -255,7 +255,7 @@ static void k10(void *const *argument, const mgpu_step *step, const mgpu_part *p
     const uint8_t *restrict v_label = argument[2]; /* [n] */
     const float *restrict v_d_cross_entropy = argument[3]; /* [n] */
     float *restrict v_cross_entropy = argument[4]; /* [n] */
-    float *restrict v_d_log_softmax = argument[5]; /* [n, 3] */
+    float *restrict v_d_z = argument[5]; /* [n, 3] */
     const int64_t begin = part->begin, end = part->end;
     (void)step;
     for (int64_t i = begin; i < end; i++) {
@@ -281,7 +281,7 @@ static void k10(void *const *argument, const mgpu_step *step, const mgpu_part *p
         const float v_where = inside ? v_logp : 0.0f;
         const float v_div = sum / sum_2;
         for (int64_t j = 0; j < 3; j++) {
-            v_d_log_softmax[3 * i + j] = mgpu_fmaf(v_div, v_exp_row[j], value == (int32_t)j ? v_d_cross_entropy_at : 0.0f);
+            v_d_z[3 * i + j] = mgpu_fmaf(v_div, v_exp_row[j], value == (int32_t)j ? v_d_cross_entropy_at : 0.0f);
         }
         v_cross_entropy[i] = v_where;
     }

@@ -66,10 +66,15 @@ static __device__ constexpr mgpu_axis k3_axis[] = {
     {3, 0, 16, 1, 0, 0}, /* N */
     {16, 1, 1, 0, 0, 0}, /* K */
 };
-static __device__ constexpr mgpu_contraction k3_matmul = { /* axes of batch, M, N, K; windows; first elements; sums */
-    0, 1, 1, 1, k3_axis, 0, nullptr, nullptr, 0, 0, false, MGPU_F32};
-static __device__ constexpr mgpu_tiles k3_tiles = { /* A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; A, B in lines of K; moved at once; K one stride apart; digits of K marked; by warpgroups */
-    MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, true, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, true, true, 4, 4, 1, true, true, false, false};
+static __device__ constexpr mgpu_contraction k3_matmul =
+    {/* batch */ 0, /* m */ 1, /* n */ 1, /* k */ 1, /* axis */ k3_axis, /* windows */ 0, /* window */ nullptr,
+     /* convolution */ nullptr, /* a */ 0, /* b */ 0, /* swapped */ 0, /* type */ MGPU_F32};
+static __device__ constexpr mgpu_tiles k3_tiles =
+    {/* arithmetic */ MGPU_DIRECT, /* type_a */ MGPU_F32, /* type_b */ MGPU_F32, /* type_c */ MGPU_F32, /* aligned_a */ true,
+     /* aligned_b */ true, /* aligned_c */ true, /* transposed */ 0, /* rows */ 1, /* columns */ 1, /* depth */ 1,
+     /* stages */ 1, /* down */ 1, /* across */ 1, /* split_tiles */ 0, /* split_depth */ 64, /* c */ 0,
+     /* along_k_a */ true, /* along_k_b */ true, /* piece_a */ 4, /* piece_b */ 4, /* piece_c */ 1, /* linear_a */ true,
+     /* linear_b */ true};
 extern "C" __global__ void __launch_bounds__(256, 2) k3(const float *MGPU_RESTRICT a, const float *MGPU_RESTRICT b, float *MGPU_RESTRICT c, const mgpu_step *step, int64_t n)
 {
     mgpu_wait_for_grids();
@@ -78,13 +83,13 @@ extern "C" __global__ void __launch_bounds__(256, 2) k3(const float *MGPU_RESTRI
 }
 MGPU_ENTRY(k3)
 
-/* k4: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_log_softmax  [n, 3] f32  small.net:6 */
+/* k4: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_log_softmax, d_z  [n, 3] f32  small.net:6 */
 extern "C" __global__ void k4(
     const float *MGPU_RESTRICT v_y, /* [n, 3] */
     const float *MGPU_RESTRICT v_bias, /* [3] */
     const uint8_t *MGPU_RESTRICT v_label, /* [n] */
     float *MGPU_RESTRICT v_cross_entropy, /* [n] */
-    float *MGPU_RESTRICT v_d_log_softmax, /* [n, 3] */
+    float *MGPU_RESTRICT v_d_z, /* [n, 3] */
     const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
     mgpu_wait_for_grids();
@@ -105,8 +110,8 @@ extern "C" __global__ void k4(
         const float v_where = inside ? v_logp : 0.0f;
         const float v_div = (inside ? 0.125f : 0.0f) / sum;
         for (int j = 0; j < 3; j++) {
-            const float v_add = (value == (int32_t)j ? -0.125f : 0.0f) + v_div * mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
-            v_d_log_softmax[3 * i + j] = v_add;
+            const float v_d_z_2 = (value == (int32_t)j ? -0.125f : 0.0f) + v_div * mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
+            v_d_z[3 * i + j] = v_d_z_2;
         }
         v_cross_entropy[i] = v_where;
     }
@@ -114,18 +119,23 @@ extern "C" __global__ void k4(
 MGPU_ENTRY(k4)
 
 /* dense_1, small.net:5: einsum a,b->ba
- * t8_div f32 n x [16], t56_d_log_softmax f32 n x [3] -> t59_d_dense f32 [3, 16] (a part of the sum)
- * M x N x K = 3 x 16 x n; A is t56_d_log_softmax, each element by a thread */
+ * t8_div f32 n x [16], t56_d_z f32 n x [3] -> t59_weight_gradient f32 [3, 16] (a part of the sum)
+ * M x N x K = 3 x 16 x n; A is t56_d_z, each element by a thread */
 static __device__ constexpr mgpu_axis k5_axis[] = {
     /* extent, strides in A, B, C, window, step */
     {3, 1, 0, 16, 0, 0}, /* M */
     {16, 0, 1, 1, 0, 0}, /* N */
     {MGPU_SAMPLES, 3, 16, 0, 0, 0}, /* K */
 };
-static __device__ constexpr mgpu_contraction k5_matmul = { /* axes of batch, M, N, K; windows; first elements; sums */
-    0, 1, 1, 1, k5_axis, 0, nullptr, nullptr, 0, 0, false, MGPU_F32};
-static __device__ constexpr mgpu_tiles k5_tiles = { /* A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; A, B in lines of K; moved at once; K one stride apart; digits of K marked; by warpgroups */
-    MGPU_DIRECT, MGPU_F32, MGPU_F32, MGPU_F32, true, true, true, false, 1, 1, 1, 1, 1, 1, 0, 64, 0, false, false, 1, 4, 4, true, true, false, false};
+static __device__ constexpr mgpu_contraction k5_matmul =
+    {/* batch */ 0, /* m */ 1, /* n */ 1, /* k */ 1, /* axis */ k5_axis, /* windows */ 0, /* window */ nullptr,
+     /* convolution */ nullptr, /* a */ 0, /* b */ 0, /* swapped */ 0, /* type */ MGPU_F32};
+static __device__ constexpr mgpu_tiles k5_tiles =
+    {/* arithmetic */ MGPU_DIRECT, /* type_a */ MGPU_F32, /* type_b */ MGPU_F32, /* type_c */ MGPU_F32, /* aligned_a */ true,
+     /* aligned_b */ true, /* aligned_c */ true, /* transposed */ 0, /* rows */ 1, /* columns */ 1, /* depth */ 1,
+     /* stages */ 1, /* down */ 1, /* across */ 1, /* split_tiles */ 0, /* split_depth */ 64, /* c */ 0,
+     /* along_k_a */ 0, /* along_k_b */ 0, /* piece_a */ 1, /* piece_b */ 4, /* piece_c */ 4, /* linear_a */ true,
+     /* linear_b */ true};
 extern "C" __global__ void __launch_bounds__(256, 2) k5(const float *MGPU_RESTRICT a, const float *MGPU_RESTRICT b, float *MGPU_RESTRICT c, const mgpu_step *step, int64_t n)
 {
     mgpu_wait_for_grids();
@@ -151,19 +161,19 @@ extern "C" __global__ void k6(
 }
 MGPU_ENTRY(k6)
 
-/* k7: dense_1: d_dense  [n, 3] f32  small.net:5 */
+/* k7: dense_1: bias_gradient  [n, 3] f32  small.net:5 */
 extern "C" __global__ void k7(
-    const float *MGPU_RESTRICT v_d_log_softmax, /* [n, 3] */
-    float *MGPU_RESTRICT v_d_dense, /* [3] */
+    const float *MGPU_RESTRICT v_d_z, /* [n, 3] */
+    float *MGPU_RESTRICT v_bias_gradient, /* [3] */
     const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
     mgpu_wait_for_grids();
     for (int j = mgpu_grid_thread(); j < 3; j += mgpu_grid_threads()) {
-        double sum = 0;
+        double v_bias_gradient_2 = 0;
         for (int i = 0; i < n; i++) {
-            sum += v_d_log_softmax[3 * i + j];
+            v_bias_gradient_2 += v_d_z[3 * i + j];
         }
-        v_d_dense[j] = (float)sum;
+        v_bias_gradient[j] = (float)v_bias_gradient_2;
     }
 }
 MGPU_ENTRY(k7)
@@ -236,14 +246,14 @@ extern "C" __global__ void k10(
 }
 MGPU_ENTRY(k10)
 
-/* k11: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_cross_entropy, d_log_softmax  [n, 3] f32  small.net:6 */
+/* k11: cross_entropy_1.log_softmax_1: log_softmax, z, log_softmax, cross_entropy, d_logp, d_log_softmax and 1 more  [n, 3] f32  small.net:6 */
 extern "C" __global__ void k11(
     const float *MGPU_RESTRICT v_y, /* [n, 3] */
     const float *MGPU_RESTRICT v_bias, /* [3] */
     const uint8_t *MGPU_RESTRICT v_label, /* [n] */
     const float *MGPU_RESTRICT v_d_cross_entropy, /* [n] */
     float *MGPU_RESTRICT v_cross_entropy, /* [n] */
-    float *MGPU_RESTRICT v_d_log_softmax, /* [n, 3] */
+    float *MGPU_RESTRICT v_d_z, /* [n, 3] */
     const mgpu_step *MGPU_RESTRICT step, int64_t n)
 {
     mgpu_wait_for_grids();
@@ -267,8 +277,8 @@ extern "C" __global__ void k11(
         const float v_where = inside ? v_logp : 0.0f;
         const float v_div = sum / sum_2;
         for (int j = 0; j < 3; j++) {
-            const float v_add = (value == (int32_t)j ? v_d_cross_entropy_at : 0.0f) + v_div * mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
-            v_d_log_softmax[3 * i + j] = v_add;
+            const float v_d_z_2 = (value == (int32_t)j ? v_d_cross_entropy_at : 0.0f) + v_div * mgpu_exp_below(v_y[3 * i + j] + v_bias[j] - most);
+            v_d_z[3 * i + j] = v_d_z_2;
         }
         v_cross_entropy[i] = v_where;
     }

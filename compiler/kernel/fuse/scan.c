@@ -300,8 +300,7 @@ static void add_carries(Build *b, const FusionGroup *g)
         if (!b->wanted[i])
             continue;
         const char *name = arg[i] && arg[i]->name ? arg[i]->name : next->name ? next->name : format("carry%d", i);
-        if (strrchr(name, '.'))
-            name = strrchr(name, '.') + 1;
+        name = last_word(name);
         bool sharded = arg[i] ? arg[i]->sharded : next->sharded || n->in[i]->sharded;
         ScanCarry c = {.initial = stored_operand(b, i)};
         c.now = fuse_add_tensor(b->f, TENSOR_TEMPORARY, name, 0, next->dtype, &next->shape, sharded, NULL);

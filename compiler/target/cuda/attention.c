@@ -2,6 +2,7 @@
  *
  * In: an Attention (kernel/attention.c). Out: its table, and functions that pass it to mgpu_device_attention.h: k12, and for the
  * gradients of keys and values k12_finish, which needs what k12 leaves of each query. */
+#include "compiler/base/c_text.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"
 #include "compiler/target/cuda/tiles.h"
@@ -146,13 +147,12 @@ static const char *c_type(uint8_t type)
     return type == MGPU_F64 ? "double" : type == MGPU_BF16 ? "mgpu_bf16" : type == MGPU_F16 ? "mgpu_f16" : "float";
 }
 
-static void print_operand(const mgpu_attention_operand *o, Text *text)
+static const char *operand_row(const mgpu_attention_operand *o)
 {
     if (o->argument < 0)
-        text_add(text, "    {-1, 0, 0, 0, 0, 0}");
-    else
-        text_add(text, "    {%d, %lld, %lld, %lld, %lld, %s}", o->argument, (long long)o->first, (long long)o->sample,
-                 (long long)o->row, (long long)o->head, half_text(o->half));
+        return C_ORDERED_ROW(C_NUMBER("argument", -1));
+    return C_ORDERED_ROW(C_NUMBER("argument", o->argument), C_NUMBER("first", o->first), C_NUMBER("sample", o->sample),
+                         C_NUMBER("row", o->row), C_NUMBER("head", o->head), C_TEXT("half", half_text(o->half)));
 }
 
 enum { IN_TABLE = 9 };
@@ -164,39 +164,32 @@ static void operands_of(const mgpu_attention *t, const mgpu_attention_operand *o
     memcpy(operand, all, sizeof all);
 }
 
+#define OPERAND(name, o) C_TEXT(name, operand_row(&(o)))
+
 static void print_table(const mgpu_attention *t, const char *name, Text *text)
 {
-    const mgpu_attention_operand *operand[IN_TABLE];
-    operands_of(t, operand);
-    text_add(text,
-             "static __device__ constexpr mgpu_attention %s_attention = {\n"
-             "    /* type, backward, causal; queries, keys, heads, groups; elements of keys, of values; window, scale */\n"
-             "    %s, %s, %s, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %.17g, 0,\n"
-             "    /* q, k, v, g, y, sums, dq, dk, dv: argument, first element, strides of samples, rows and heads, half */\n",
-             name, type_name(t->type), t->backward ? "true" : "false", t->causal ? "true" : "false", (long long)t->queries,
-             (long long)t->keys, (long long)t->heads, (long long)t->groups, (long long)t->d, (long long)t->e,
-             (long long)t->window, t->scale);
-    for (int i = 0; i < IN_TABLE; i++) {
-        print_operand(operand[i], text);
-        text_add(text, i + 1 < IN_TABLE ? ",\n" : "};\n");
-    }
+    text_add(text, "static __device__ constexpr mgpu_attention %s_attention =\n    %s;\n", name,
+             C_ORDERED_ROW(C_TEXT("type", type_name(t->type)), C_NUMBER("backward", t->backward), C_NUMBER("causal", t->causal),
+                           C_NUMBER("queries", t->queries), C_NUMBER("keys", t->keys), C_NUMBER("heads", t->heads),
+                           C_NUMBER("groups", t->groups), C_NUMBER("d", t->d), C_NUMBER("e", t->e), C_NUMBER("window", t->window),
+                           C_TEXT("scale", format("%.17g", t->scale)), C_NUMBER("rows", 0), OPERAND("q", t->q),
+                           OPERAND("k", t->k), OPERAND("v", t->v), OPERAND("g", t->g), OPERAND("y", t->y),
+                           OPERAND("sums", t->sums), OPERAND("dq", t->dq), OPERAND("dk", t->dk), OPERAND("dv", t->dv)));
 }
 
 static const char *suffix(bool finish) { return finish ? "_finish" : ""; }
 
 static void print_tiles(const mgpu_attention_tiles *s, const char *name, bool finish, Text *text)
 {
-    const uint8_t types[] = {s->q, s->k, s->v, s->g, s->y, s->dq, s->dk, s->dv};
-    text_add(
-        text,
-        "static __device__ constexpr mgpu_attention_tiles %s%s_tiles = { /* types; aligned, rows, columns, rows of a warp, part, stages, resident, results, alone, by warpgroups */\n"
-        "    %s",
-        name, suffix(finish), s->arithmetic == MGPU_MMA ? "MGPU_MMA" : "MGPU_FMA");
-    for (int i = 0; i < COUNT(types); i++)
-        text_add(text, ", %s", type_name(types[i]));
-    text_add(text, ", %s, %d, %d, %d, %d, %d, %s, %d, %s, %s};\n", s->aligned ? "true" : "false", s->rows, s->columns,
-             s->warp_rows, s->part, s->stages, s->resident ? "true" : "false", s->results, s->alone ? "true" : "false",
-             s->warpgroups ? "MGPU_BY_WARPGROUPS" : "false");
+    text_add(text, "static __device__ constexpr mgpu_attention_tiles %s%s_tiles =\n    %s;\n", name, suffix(finish),
+             C_ORDERED_ROW(C_TEXT("arithmetic", s->arithmetic == MGPU_MMA ? "MGPU_MMA" : "MGPU_FMA"),
+                           C_TEXT("q", type_name(s->q)), C_TEXT("k", type_name(s->k)), C_TEXT("v", type_name(s->v)),
+                           C_TEXT("g", type_name(s->g)), C_TEXT("y", type_name(s->y)), C_TEXT("dq", type_name(s->dq)),
+                           C_TEXT("dk", type_name(s->dk)), C_TEXT("dv", type_name(s->dv)), C_TEXT("aligned", c_true(s->aligned)),
+                           C_NUMBER("rows", s->rows), C_NUMBER("columns", s->columns), C_NUMBER("warp_rows", s->warp_rows),
+                           C_NUMBER("part", s->part), C_NUMBER("stages", s->stages), C_TEXT("resident", c_true(s->resident)),
+                           C_NUMBER("results", s->results), C_TEXT("alone", c_true(s->alone)),
+                           C_TEXT("warpgroups", s->warpgroups ? "MGPU_BY_WARPGROUPS" : NULL)));
 }
 
 /* Returns the parameter that is argument `number`. */

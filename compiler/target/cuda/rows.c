@@ -88,29 +88,26 @@ int64_t cuda_block_rows_workspace(const Rows *plan) { return workspace(plan, tru
 
 /* ---- text */
 
-static void print_axis(const mgpu_row_axis *a, Text *text)
+static const char *axis_row(const mgpu_row_axis *a)
 {
-    text_add(text, "{%lld, %lld, %lld}", (long long)a->extent, (long long)a->operand, (long long)a->result);
+    return C_ORDERED_ROW(C_NUMBER("extent", a->extent), C_NUMBER("operand", a->operand), C_NUMBER("result", a->result));
 }
 
 static void print_tables(const mgpu_rows *t, const mgpu_rows_tiles *s, const char *name, Text *text)
 {
-    text_add(text, "static __device__ constexpr mgpu_rows %s_rows = { %s\n    MGPU_%s, %s, %s, ", name,
-             c_comment("type, half, backwards, the axis (extent, strides of operand and results), k; others"), TYPE_NAME[t->type],
-             half_text(t->half), t->backwards ? "true" : "false");
-    print_axis(&t->along, text);
-    text_add(text, ", %lld, %d, {", (long long)t->k, t->axes);
-    for (int i = 0; i < t->axes; i++) {
-        text_add(text, "%s", i > 0 ? ", " : "");
-        print_axis(&t->axis[i], text);
-    }
-    text_add(text, "%s},\n    /* rows, strides of samples; arguments */\n    %lld, %lld, %lld, false, %d, %d, %d, %d};\n",
-             t->axes > 0 ? "" : "{}", (long long)t->rows, (long long)t->operand_sample, (long long)t->result_sample, t->operand,
-             t->values, t->places, t->workspace);
-    text_add(text,
-             "static __device__ constexpr mgpu_rows_tiles %s_tiles = "
-             "{%d, %d, %lld, %s, %s}; /* group, beside, room, in the workspace, alone */\n",
-             name, s->group, s->beside, (long long)s->room, s->in_workspace ? "true" : "false", s->alone ? "true" : "false");
+    Text axes = {0};
+    for (int i = 0; i < t->axes; i++)
+        text_add(&axes, "%s%s", i > 0 ? ", " : "{", axis_row(&t->axis[i]));
+    text_add(text, "static __device__ constexpr mgpu_rows %s_rows =\n    %s;\n", name,
+             C_ORDERED_ROW(C_TEXT("type", format("MGPU_%s", TYPE_NAME[t->type])), C_TEXT("half", half_text(t->half)),
+                           C_TEXT("backwards", c_true(t->backwards)), C_TEXT("along", axis_row(&t->along)), C_NUMBER("k", t->k),
+                           C_NUMBER("axes", t->axes), C_TEXT("axis", t->axes > 0 ? format("%s}", text_of(&axes)) : "{}"),
+                           C_NUMBER("rows", t->rows), C_NUMBER("operand_sample", t->operand_sample),
+                           C_NUMBER("result_sample", t->result_sample), C_NUMBER("by_row", 0), C_NUMBER("operand", t->operand),
+                           C_NUMBER("values", t->values), C_NUMBER("places", t->places), C_NUMBER("workspace", t->workspace)));
+    text_add(text, "static __device__ constexpr mgpu_rows_tiles %s_tiles = %s;\n", name,
+             C_ORDERED_ROW(C_NUMBER("group", s->group), C_NUMBER("beside", s->beside), C_NUMBER("room", s->room),
+                           C_TEXT("in_workspace", c_true(s->in_workspace)), C_TEXT("alone", c_true(s->alone))));
 }
 
 /* Prints the parameters. */

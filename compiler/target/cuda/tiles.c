@@ -566,35 +566,35 @@ static void print_windows(const mgpu_contraction *t, bool by_parameter, const ch
     }
 }
 
-static const char *truth(bool value) { return value ? "true" : "false"; }
+static const char *tiles_row(const mgpu_tiles *s, bool by_parameter)
+{
+    static const char *const arithmetic[] = {"MGPU_FMA", "MGPU_MMA", "MGPU_DIRECT"};
+    return C_ORDERED_ROW(
+        C_TEXT("arithmetic", arithmetic[s->arithmetic]), C_TEXT("type_a", TYPE_NAME[s->type_a]),
+        C_TEXT("type_b", TYPE_NAME[s->type_b]), C_TEXT("type_c", TYPE_NAME[s->type_c]), C_TEXT("aligned_a", c_true(s->aligned_a)),
+        C_TEXT("aligned_b", c_true(s->aligned_b)), C_TEXT("aligned_c", c_true(s->aligned_c)),
+        C_TEXT("transposed", c_true(s->transposed)), C_NUMBER("rows", s->rows), C_NUMBER("columns", s->columns),
+        C_NUMBER("depth", s->depth), C_NUMBER("stages", s->stages), C_NUMBER("down", s->down), C_NUMBER("across", s->across),
+        C_NUMBER("split_tiles", s->split_tiles), C_NUMBER("split_depth", s->split_depth), C_NUMBER("c", by_parameter ? 0 : s->c),
+        C_TEXT("along_k_a", c_true(s->along_k_a)), C_TEXT("along_k_b", c_true(s->along_k_b)), C_NUMBER("piece_a", s->piece_a),
+        C_NUMBER("piece_b", s->piece_b), C_NUMBER("piece_c", s->piece_c), C_TEXT("linear_a", c_true(s->linear_a)),
+        C_TEXT("linear_b", c_true(s->linear_b)), C_TEXT("marked_a", c_true(s->marked_a)),
+        C_TEXT("warpgroups", s->warpgroups ? "MGPU_BY_WARPGROUPS" : NULL));
+}
 
 static void print_tables(const CudaMatmul *p, bool by_parameter, const char *name, Text *text)
 {
-    static const char *const arithmetic[] = {"MGPU_FMA", "MGPU_MMA", "MGPU_DIRECT"};
     const mgpu_contraction *t = &p->table;
     const mgpu_tiles s = cuda_moved_tiles(p);
     print_axes(t, by_parameter, name, text);
     print_windows(t, by_parameter, name, text);
-    text_add(
-        text,
-        "static __device__ constexpr mgpu_contraction %s_matmul = { /* axes of batch, M, N, K; windows; first elements; sums */\n"
-        "    %d, %d, %d, %d, %s_axis, %d, %s, nullptr, %lld, %lld, false, %s};\n",
-        name, t->batch, t->m, t->n, t->k, name, t->windows, t->windows > 0 ? format("%s_window", name) : "nullptr",
-        by_parameter ? 0LL : (long long)t->a, by_parameter ? 0LL : (long long)t->b, TYPE_NAME[t->type]);
-    text_add(
-        text,
-        "static __device__ constexpr mgpu_tiles %s_tiles = { %s\n    %s, %s, %s, %s, %s, %s, %s, %s, %d, %d, %d, %d, %d, "
-        "%d, %lld, "
-        "%lld, %lld, %s, %s, %d, %d, %d, %s, %s, %s, %s};\n",
-        name,
-        c_comment("A, B, C as stored, aligned; transposed; rows, columns, depth, stages; threads or warps; parts; first of C; "
-                  "A, B in lines of "
-                  "K; moved at once; K one stride apart; digits of K marked; by warpgroups"),
-        arithmetic[s.arithmetic], TYPE_NAME[s.type_a], TYPE_NAME[s.type_b], TYPE_NAME[s.type_c], truth(s.aligned_a),
-        truth(s.aligned_b), truth(s.aligned_c), truth(s.transposed), s.rows, s.columns, s.depth, s.stages, s.down, s.across,
-        (long long)s.split_tiles, (long long)s.split_depth, by_parameter ? 0LL : (long long)s.c, truth(s.along_k_a),
-        truth(s.along_k_b), s.piece_a, s.piece_b, s.piece_c, truth(s.linear_a), truth(s.linear_b), truth(s.marked_a),
-        s.warpgroups ? "MGPU_BY_WARPGROUPS" : "false");
+    text_add(text, "static __device__ constexpr mgpu_contraction %s_matmul =\n    %s;\n", name,
+             C_ORDERED_ROW(C_NUMBER("batch", t->batch), C_NUMBER("m", t->m), C_NUMBER("n", t->n), C_NUMBER("k", t->k),
+                           C_TEXT("axis", format("%s_axis", name)), C_NUMBER("windows", t->windows),
+                           C_TEXT("window", t->windows > 0 ? format("%s_window", name) : "nullptr"),
+                           C_TEXT("convolution", "nullptr"), C_NUMBER("a", by_parameter ? 0 : t->a),
+                           C_NUMBER("b", by_parameter ? 0 : t->b), C_NUMBER("swapped", 0), C_TEXT("type", TYPE_NAME[t->type])));
+    text_add(text, "static __device__ constexpr mgpu_tiles %s_tiles =\n    %s;\n", name, tiles_row(&s, by_parameter));
 }
 
 /* Returns how many parts, beginning with this one, have the same tables. */
