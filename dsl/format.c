@@ -137,7 +137,7 @@ static void classify(Formatter *l)
             APPEND(open, depth, i);
             if (kind == '{')
                 block = i;
-        } else if (kind == ')' || kind == ']' || kind == '}') {
+        } else if (depth > 0 && (kind == ')' || kind == ']' || kind == '}')) {
             int from = open[--depth];
             it->partner = from;
             l->item[from].partner = i;
@@ -251,7 +251,7 @@ static void find_statements(Formatter *l)
         if (kind == '{') {
             APPEND(open, depth, last);
             last = -1;
-        } else if (kind == '}') {
+        } else if (kind == '}' && depth > 0) {
             last = open[--depth];
         }
         if (last >= 0 && kind != TOKEN_COMMENT)

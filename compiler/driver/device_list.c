@@ -224,7 +224,7 @@ const Target *parse_devices(const char *list, const Machine *named, Plan **plans
             fail(2, "--devices %s: '%s' is not understood; write 4   1,2,4   1-8   host:3   cuda:4", list, at);
     }
     kind = given ? kind : usual_kind(&w, list, named);
-    if (named)
+    if (named && list)
         check_machine(named, list, kind, w.most);
     qsort(w.plans, (size_t)w.count, sizeof *w.plans, compare_plans);
     for (int i = 0; i < w.count; i++)

@@ -160,13 +160,15 @@ static double sample_tokens(const Model *m)
 /* Returns how the baseline's program differs, which makes it slower or faster. */
 static const char *unlike_of(const PlanRow *row, const PlanRow *one)
 {
-    double more = one ? one->recomputed - row->recomputed : 0;
+    if (!one)
+        return NULL;
+    double more = one->recomputed - row->recomputed;
     if (more > .005)
         return format("recomputes, which takes %.1f%% of its computing time more", 100 * more);
     if (more < -.005)
         return format("recomputes less, as if it had %s, which saves it %.1f%% of computing time", bytes_text(one->bytes),
                       -100 * more);
-    if (one && one->micro != row->micro)
+    if (one->micro != row->micro)
         return format("has %lld micro-batch%s in place of %lld", (long long)one->micro, one->micro == 1 ? "" : "es",
                       (long long)row->micro);
     return NULL;

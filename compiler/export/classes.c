@@ -332,6 +332,8 @@ static void find_parameters(Class *class)
                 same = class->numbers[n][j] == class->numbers[n][k];
             class->equal_to[k] = same ? j : k;
         }
+        if (!part->text && !call)
+            die("a number of a constructor has no name");
         if (class->equal_to[k] == k)
             class->names[k] = python_name(&used, part->text ? part->text : call->class->names[part - call - 1]);
     }

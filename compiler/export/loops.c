@@ -79,7 +79,7 @@ void lower_scan(Lowering *l, const Node *n)
         argument(in, NULL, (Extents){0}, taken[count++]->dtype, "now");
     }
     lower_nodes(in);
-    Extents e[8];
+    Extents e[8] = {0};
     for (int k = 0; k < loop.carries + loop.stacks; k++) {
         const Node *next = loop.next[k];
         in->at = next;

@@ -49,7 +49,7 @@ static void lower_plain(Lowering *l, const Node *n, const char *kind)
     if (n->dtype == BOOL && (n->op == OP_MINIMUM || n->op == OP_MAXIMUM))
         kind = n->op == OP_MINIMUM ? "And" : "Or";
     bool first = any_first(l, n);
-    const Value *in[3], *y;
+    const Value *in[3] = {NULL}, *y;
     for (int i = 0; i < n->inputs; i++)
         in[i] = operand(l, n->in[i], first);
     if (n->inputs == 1)

@@ -252,7 +252,7 @@ static void uses_in_file(Uses *u, const Meaning *m, const File *f)
     bool input = m->kind == NAME_LOCAL && m->definition->kind == TREE_INPUT;
     for (const Tree *item = f->tree->first; item; item = item->next) {
         u->settings = item->kind == TREE_TRAIN;
-        bool own = m->kind == NAME_LOCAL || m->kind == NAME_ARGUMENT;
+        bool own = m->item && (m->kind == NAME_LOCAL || m->kind == NAME_ARGUMENT);
         if (own && item->line == m->item->line && item->column == m->item->column &&
             strcmp(f->source->file, m->item->source->file) == 0)
             visit(item, item, m->name, use_of_name, u);

@@ -79,6 +79,8 @@ static int64_t take(Hole **root, int64_t bytes) /* takes bytes from the first ho
 {
     Hole *h = *root;
     int64_t begin;
+    if (!h)
+        die("no hole of %lld bytes", (long long)bytes);
     if (h->left && h->left->largest >= bytes) {
         begin = take(&h->left, bytes);
     } else if (h->size >= bytes) {

@@ -166,7 +166,8 @@ static double run_steps(Steps *s)
         mgpu_counter_set(&s->posted, k);
     }
     wait_for_all(s, STEPS);
-    double us = (mgpu_seconds() - began) * 1e6 / (STEPS - MGPU_STEPS_IN_FLIGHT / 2);
+    int timed = STEPS - MGPU_STEPS_IN_FLIGHT / 2;
+    double us = (mgpu_seconds() - began) * 1e6 / timed;
     for (int i = 0; i < 4 * s->devices; i++)
         pthread_join(s->lanes[i / 4].thread[i % 4], NULL);
     mgpu_reduction_close(s->reduction);

@@ -117,8 +117,10 @@ static void end_calls(TrialFile *f)
 {
     TrialCall *calls = (TrialCall *)take_table(f, f->count * (int64_t)sizeof *calls);
     int64_t *guards = (int64_t *)take_table(f, f->guard_count * (int64_t)sizeof *guards);
-    memcpy(calls, f->calls, (size_t)f->count * sizeof *calls);
-    memcpy(guards, f->guards, (size_t)f->guard_count * sizeof *guards);
+    if (f->count) /* otherwise there is no list, and memcpy takes no null pointer, not even for 0 bytes */
+        memcpy(calls, f->calls, (size_t)f->count * sizeof *calls);
+    if (f->guard_count)
+        memcpy(guards, f->guards, (size_t)f->guard_count * sizeof *guards);
     *(TrialHead *)f->memory = (TrialHead){.calls = (char *)calls - f->memory,
                                           .count = f->count,
                                           .guards = (char *)guards - f->memory,

@@ -148,8 +148,10 @@ static double samples_read(const DeviceSchedule *d, const ScheduledOp *op)
     for (int i = 0; i < op->write_count; i++)
         for (int k = 0; k < d->buffer_count; k++) {
             const Buffer *to = &d->buffers[k], *from = &d->buffers[op->writes[i].buffer];
-            if (to->kind == BUFFER_INPUT && to->index == from->index && to->each > 0 && to->bytes > d->capacity * to->each)
-                return (double)(to->bytes / to->each);
+            if (to->kind == BUFFER_INPUT && to->index == from->index && to->each > 0 && to->bytes > d->capacity * to->each) {
+                int64_t samples = to->bytes / to->each;
+                return (double)samples;
+            }
         }
     return (double)d->share;
 }

@@ -529,10 +529,11 @@ void mgpu_bind_set(Dataset *d, const bool *wanted, Categories *categories)
                   d->name);
     if (!d->samples && !d->stream->next)
         mgpu_fail(MGPU_BAD_INPUT, "%sthe data set '%s' has no sample", d->stream->where, d->name);
+    /* The most elements of an input that is checked as a whole now; more take too long. */
+    int64_t most = d->stream->next ? -1 : MOMENT / d->samples;
     bind(d, wanted, categories);
-    for (int i = 0; i < d->program->input_count; i++) /* unless it takes too long */
-        if (wanted[i] && !d->stream->next && !always_good(d, i) &&
-            mgpu_elements(&d->program->inputs[i].tensor) <= MOMENT / d->samples)
+    for (int i = 0; i < d->program->input_count; i++)
+        if (wanted[i] && !always_good(d, i) && mgpu_elements(&d->program->inputs[i].tensor) <= most)
             check_input(d, i, NULL);
     d->workers = d->stream->costly ? start_workers(d->stream) : NULL;
 }

@@ -199,8 +199,8 @@ static void cut_by_metaspace(const Cutting *c, int step, const uint8_t *text, in
         mgpu_add_bytes(&b, text[i] == ' ' ? s->text : (const char *)text + i, text[i] == ' ' ? (int64_t)s->bytes : 1);
     *copy_bytes(c) = b;
     int64_t begin = 0;
-    for (int64_t i = 1; s->cuts && i + (int64_t)s->bytes <= b.count; i++)
-        if (memcmp(b.data + i, s->text, s->bytes) == 0) {
+    for (int64_t i = 1; s->cuts && i < b.count; i++)
+        if (b.count - i >= (int64_t)s->bytes && memcmp(b.data + i, s->text, s->bytes) == 0) {
             cut(c, step + 1, b.data + begin, i - begin, first && begin == 0);
             begin = i;
         }

@@ -122,7 +122,7 @@ static bool undo(const RuleUse *w, const TensorSource *s, SavedTensor *t, const 
     for (const TensorSource *k = s->first; k; k = k->next)
         parts++;
     int64_t rows = t->tensor.rank ? t->tensor.extent[0] : 0, part = 0;
-    if (count != 1 || rows % parts)
+    if (count != 1 || !parts || rows % parts)
         return false;
     for (const TensorSource *k = s->first; k; k = k->next, part += rows / parts) {
         Piece some = {piece->weight, piece->from + part, rows / parts, 0};

@@ -124,8 +124,10 @@ void mgpu_curves_svg(const Curves *c, Sheet *s)
 {
     int rows = (c->count + PER_ROW - 1) / PER_ROW, columns = c->count < PER_ROW ? c->count : PER_ROW;
     mgpu_svg_begin(columns * PANEL_WIDTH, rows * PANEL_HEIGHT, "curves of runs", s);
-    for (int i = 0; i < c->count; i++)
-        mgpu_plot_svg(&c->plots[i], (Box){i % PER_ROW * PANEL_WIDTH, i / PER_ROW * PANEL_HEIGHT, PANEL_WIDTH, PANEL_HEIGHT}, s);
+    for (int i = 0; i < c->count; i++) {
+        int row = i / PER_ROW, column = i % PER_ROW;
+        mgpu_plot_svg(&c->plots[i], (Box){column * PANEL_WIDTH, row * PANEL_HEIGHT, PANEL_WIDTH, PANEL_HEIGHT}, s);
+    }
     fprintf(s->f, "</svg>\n");
 }
 

@@ -378,12 +378,12 @@ static void try_set(Match *best, int *fitting, Lookup way, const TensorView *v, 
             m.set = way.set;
             int fits = find_all(&way, v, &m);
             if (fits > *fitting || (fits == *fitting && m.found > best->found)) {
-                mgpu_close_match(best, v);
+                Match worse = *best;
                 *best = m;
                 *fitting = fits;
-            } else {
-                mgpu_close_match(&m, v);
+                m = worse;
             }
+            mgpu_close_match(&m, v);
         }
 }
 

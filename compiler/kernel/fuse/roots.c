@@ -601,7 +601,7 @@ static void order_of_gradient(const Node *n, int *order)
 static bool order_of_transposed(const Node *n, int *order)
 {
     const Node *chain[MAX_CHAIN], *from = n;
-    int64_t stride[MAX_RANK], step = 1;
+    int64_t stride[MAX_RANK] = {0}, step = 1;
     int count = 0, rank = n->shape.rank;
     for (; count < MAX_CHAIN && (from->op == OP_TRANSPOSE || from->op == OP_SLICE); from = from->in[0])
         chain[count++] = from;
@@ -693,7 +693,7 @@ void fuse_find_roots(Fusion *f)
         const Node *summed = op_is_transfer(n->op) ? n->in[0] : NULL; /* what is transferred in place */
         FusionRoot *copy = NULL;
         Tensor *variable = info->gathered;
-        if (variable) {
+        if (summed && variable) {
             info->tensor = variable;
             copy = fuse_add_root(f, summed, variable);
             copy->weight = f->info[summed->id].root ? 2 : f->info[summed->id].weight + 1;
