@@ -92,7 +92,9 @@ static int64_t batch_of_arena_sizes(const Model *m, const Schedule *s, const Are
             samples = r->samples;
             continue;
         }
-        double left = less ? bytes - (double)(r->work > less->work ? r->work : less->work) - (double)less->bytes : 0;
+        if (!less)
+            break;
+        double left = bytes - (double)(r->work > less->work ? r->work : less->work) - (double)less->bytes;
         if (left > 0)
             samples = less->samples + (int64_t)(left / (double)(r->bytes - less->bytes) * (double)(r->samples - less->samples));
         break;

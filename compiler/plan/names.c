@@ -152,7 +152,8 @@ static const char *backward_role(const Names *names, const Task *t)
         const char *weight = names->weight[t->writes[i]->id];
         bool again = false;
         for (int k = 0; k < i && weight; k++)
-            again |= names->weight[t->writes[k]->id] && strcmp(last_word(names->weight[t->writes[k]->id]), last_word(weight)) == 0;
+            again |=
+                names->weight[t->writes[k]->id] && strcmp(last_word(names->weight[t->writes[k]->id]), last_word(weight)) == 0;
         if (weight && !again)
             text_add(&text, " %s", last_word(weight));
     }
