@@ -130,10 +130,10 @@ static Shape shape_from(const int64_t *extents)
     return shape;
 }
 
-static Node *new_leaf(Graph *graph, Dtype dtype, Shape shape, bool sharded)
+static Node *new_leaf(Graph *graph, Dtype dtype, Shape shape, bool has_samples)
 {
     Model *model = graph->model;
-    if (sharded) {
+    if (has_samples) {
         model->inputs[model->input_count++] = (Input){.name = "x", .dtype = dtype, .shape = shape, .ignore = -1, .other = -1};
         return graph_input(graph, model->input_count - 1);
     }
@@ -146,7 +146,8 @@ static Node *new_leaf(Graph *graph, Dtype dtype, Shape shape, bool sharded)
 static Tensor *tensor_of(const Node *node, Variable *variable, int index, bool kernel, Dtype dtype)
 {
     Tensor *tensor = NEW(Tensor);
-    *tensor = (Tensor){.kind = TENSOR_TEMPORARY, .name = "t", .dtype = dtype, .shape = node->shape, .sharded = node->sharded};
+    *tensor =
+        (Tensor){.kind = TENSOR_TEMPORARY, .name = "t", .dtype = dtype, .shape = node->shape, .has_samples = node->has_samples};
     for (int i = 0; variable != NULL && i < node->shape.rank; i++) {
         tensor->kind = TENSOR_VARIABLE;
         tensor->index = index;
@@ -218,9 +219,9 @@ static Entry plan_layer(const Layer *l, Direction direction, Dtype dtype, Dtype 
     int next = 0;
     for (int i = 0; i < 3; i++) {
         const Node *node = i < 2 ? in[i] : entry.node;
-        if (i == 2 && !node->sharded)
+        if (i == 2 && !node->has_samples)
             model->variable_count++;
-        Variable *variable = node->sharded ? NULL : &model->variables[next];
+        Variable *variable = node->has_samples ? NULL : &model->variables[next];
         /* gradients of weights are not rounded */
         entry.tensor[i] =
             tensor_of(node, variable, next, l->kernel > 0 && direction != INPUT, i == 2 && variable ? dtype : stored);
@@ -318,7 +319,7 @@ static double measure(const Entry *entry, mgpu_kernel_function *kernel, int64_t 
     Turns turns = {.kernel = kernel, .samples = entry->samples, .some = some, .threads = threads, .best = 1e30, .cold = 1e30};
     int64_t per_sample;
     for (int i = 0; i < 3; i++) {
-        int64_t bytes = shape_count(&entry->tensor[i]->shape) * (entry->tensor[i]->sharded ? entry->samples : 1) *
+        int64_t bytes = shape_count(&entry->tensor[i]->shape) * (entry->tensor[i]->has_samples ? entry->samples : 1) *
                         dtype_bytes(entry->tensor[i]->dtype);
         turns.memory[i] = memory_of(bytes);
     }

@@ -33,7 +33,7 @@ void report_value(const Elaborator *e, const Tree *at, const Value *v)
     e->settings->report_value(at, n ? format("%s%s, %lld bytes%s%s", dtype_name(n->dtype),
                                              n->shape.rank ? shape_text(&n->shape) : "[]",
                                              (long long)(shape_count(&n->shape) * dtype_bytes(n->dtype)),
-                                             n->sharded ? " a sample" : "", v->kind == VALUE_WEIGHTED ? ", with weights" : "")
+                                             n->has_samples ? " a sample" : "", v->kind == VALUE_WEIGHTED ? ", with weights" : "")
                                     : value_describe(v));
 }
 

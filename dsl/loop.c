@@ -6,7 +6,7 @@
  * element. Values that stay known at compile time are simply assigned. Losses, metrics and outputs in a body are those of the
  * stacks; an update takes the last step's value.
  *
- * The type of a carry that begins as a number, and whether a carry is sharded, are known only after the body has run. They are
+ * The type of a carry that begins as a number, and whether a carry has samples, are known only after the body has run. They are
  * guessed, and after a wrong guess the body is executed again with what was found. */
 #include "dsl/elaborate.h"
 
@@ -25,7 +25,7 @@ typedef struct Carry { /* a tensor that may be carried */
 
 typedef struct Guess {
     Dtype dtype;
-    bool sharded;
+    bool has_samples;
 } Guess; /* properties of a carry */
 
 typedef struct Pending { /* a value that becomes a result of the node */
@@ -103,11 +103,14 @@ static Node *carried_arg(ScanBody *s, const char *name, const Value *v)
         initial = graph_cast(parent, initial, dtype);
     else if (initial->weak)
         initial = graph_strong(parent, initial, F32);
-    bool sharded = k < s->guess_count && s->guesses[k].sharded;
+    bool has_samples = k < s->guess_count && s->guesses[k].has_samples;
     for (int i = 0; k >= s->guess_count && i < s->inner->captured_count; i++)
-        sharded = sharded || s->inner->captured[i]->sharded;
-    Carry c = {
-        .name = name, .before = v, .arg = graph_scan_carry(s->inner, initial, sharded), .number = number, .constant = constant};
+        has_samples = has_samples || s->inner->captured[i]->has_samples;
+    Carry c = {.name = name,
+               .before = v,
+               .arg = graph_scan_carry(s->inner, initial, has_samples),
+               .number = number,
+               .constant = constant};
     c.arg->name = name;
     APPEND(s->carries, s->carry_count, c);
     return c.arg;
@@ -269,7 +272,7 @@ static Value *leave_new(ScanBody *s, Value *v, bool last)
 
 /* ---- guesses */
 
-/* Finds the values of a body that must be sharded. In: of[id] of each ARG. Out: of[id] of each node. */
+/* Finds the values of a body that must have samples. In: of[id] of each ARG. Out: of[id] of each node. */
 static void spread(const Graph *body, bool *of);
 
 /* Does the same for the body of a loop in the body. */
@@ -295,7 +298,7 @@ static void spread(const Graph *body, bool *of)
         const Node *n = body->nodes[i];
         if (n->op == OP_ARG)
             continue;
-        of[i] = OP_INFO[n->op].op_class == LEAF || n->op == OP_GROUP_SUM ? n->sharded : false;
+        of[i] = OP_INFO[n->op].op_class == LEAF || n->op == OP_GROUP_SUM ? n->has_samples : false;
         if (n->op == OP_RESULT && n->in[0]->op == OP_SCAN) {
             Loop l = loop_of(n->in[0]);
             of[i] = spread_loop(&l, of)[l.next[n->ints[0]]->id];
@@ -306,22 +309,22 @@ static void spread(const Graph *body, bool *of)
     }
 }
 
-/* Finds the carries that must be sharded, until nothing changes. */
-static void find_sharded(const ScanBody *s, bool *sharded)
+/* Finds the carries that must have samples, until nothing changes. */
+static void find_carries_with_samples(const ScanBody *s, bool *has_samples)
 {
     const Graph *g = s->inner;
     bool *of = NEW_ARRAY(bool, g->node_count);
     for (int i = 0; i < g->node_count; i++)
-        of[i] = g->nodes[i]->sharded; /* ARGs that are no carries */
+        of[i] = g->nodes[i]->has_samples; /* ARGs that are no carries */
     for (bool changed = true; changed;) {
         changed = false;
         for (int k = 0; k < s->carry_count; k++)
-            of[s->carries[k].arg->id] = sharded[k];
+            of[s->carries[k].arg->id] = has_samples[k];
         spread(g, of);
         for (int k = 0; k < s->carry_count; k++) {
             const Node *next = s->carries[k].next;
-            if (next && !sharded[k] && (next->graph == g ? of[next->id] : next->sharded))
-                changed = sharded[k] = true;
+            if (next && !has_samples[k] && (next->graph == g ? of[next->id] : next->has_samples))
+                changed = has_samples[k] = true;
         }
     }
 }
@@ -329,17 +332,17 @@ static void find_sharded(const ScanBody *s, bool *sharded)
 /* Stores what the carries turned out to be. Returns true if the guesses were right. */
 static bool infer_again(const ScanBody *s, Guess **guesses, int *count)
 {
-    bool *sharded = NEW_ARRAY(bool, s->carry_count), right = true;
+    bool *has_samples = NEW_ARRAY(bool, s->carry_count), right = true;
     Guess *seen = NEW_ARRAY(Guess, s->carry_count);
     for (int k = 0; k < s->carry_count; k++)
-        sharded[k] = s->inner->captured[s->carries[k].arg->ints[0]]->sharded;
-    find_sharded(s, sharded);
+        has_samples[k] = s->inner->captured[s->carries[k].arg->ints[0]]->has_samples;
+    find_carries_with_samples(s, has_samples);
     for (int k = 0; k < s->carry_count; k++) {
         const Carry *c = &s->carries[k];
-        seen[k] = (Guess){c->arg->dtype, c->next ? sharded[k] : c->arg->sharded};
+        seen[k] = (Guess){c->arg->dtype, c->next ? has_samples[k] : c->arg->has_samples};
         if ((c->number || c->constant) && c->next)
             seen[k].dtype = c->next->dtype;
-        right = right && seen[k].dtype == c->arg->dtype && seen[k].sharded == c->arg->sharded;
+        right = right && seen[k].dtype == c->arg->dtype && seen[k].has_samples == c->arg->has_samples;
     }
     *guesses = seen;
     *count = s->carry_count;

@@ -143,7 +143,7 @@ static Value *run_where(Elaborator *e, const Place *at, Value **a)
     if (in[0]->dtype != BOOL)
         error_at(at, "'where' needs a bool condition, not %s; compare it with something", value_describe(a[0]));
     Graph *g = graph_at(e, at);
-    if (in[1]->weak && in[2]->weak && (in[0]->sharded || in[0]->shape.rank > 0))
+    if (in[1]->weak && in[2]->weak && (in[0]->has_samples || in[0]->shape.rank > 0))
         in[1] = graph_strong(g, in[1], F32);
     Node *y = graph_where(g, in[0], in[1], in[2]);
     return weighted ? weighted_value(e, at, y, weighted->weight) : value_tensor(y);
@@ -592,7 +592,7 @@ static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
     Graph *g = graph_at(e, at);
     const Value *group = a[1];
     if (group->kind == VALUE_STRING && strcmp(group->text, "batch") == 0) {
-        if (!x->sharded)
+        if (!x->has_samples)
             return value_tensor(graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)));
         return of_batch(e, at, graph_sum_samples(g, select_valid_samples(e, x), NULL, 0));
     }

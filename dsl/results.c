@@ -62,7 +62,7 @@ void add_update(Elaborator *e, int index, Node *n, const Place *at)
         return;
     }
     const char *name = last_word(v->name);
-    if (n->sharded)
+    if (n->has_samples)
         error_at(at, "the update of '%s' depends on one sample; batch_sum(...) makes one value of all samples", name);
     Graph *g = graph_at(e, at);
     Node *fit = fit_variable(g, n, v);
@@ -109,7 +109,7 @@ static void add_output(Elaborator *e, const Place *at, const Value *v, const cha
         n = graph_strong(graph_at(e, at), n, F32);
     if (depends_on_total(e, n))
         error_at(at, "total belongs in metrics, not in an output");
-    if (!n->sharded)
+    if (!n->has_samples)
         error_at(at, "this value is the same for all samples: it is no column of predict");
     if (e->training_pass)
         return;
@@ -143,7 +143,7 @@ void add_result(Elaborator *e, Role role, const char *name, const Value *v, cons
     bool total = depends_on_total(e, value) || depends_on_total(e, weight);
     if (role == ROLE_LOSS && total)
         error_at(at, "total belongs in metrics: a loss is a mean already, and has a gradient");
-    if (total && (value->sharded || weight))
+    if (total && (value->has_samples || weight))
         error_at(at, "a metric with total is computed from totals alone; this one also depends on one sample");
     require_of_inputs(e, weight ? weight : value);
     Result *r = graph_result(e->top, role, name, 0, value, weight);

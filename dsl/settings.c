@@ -210,7 +210,7 @@ Node *rate_node(Elaborator *e, const Place *at, const char *name, const Value *v
     if (v->kind != VALUE_NUMBER && v->kind != VALUE_TENSOR)
         error_at(at, "%s must be a number or a rate, not %s", name, value_describe(v));
     Node *n = node_of(e, at, v, name);
-    if (n->shape.rank > 0 || n->sharded)
+    if (n->shape.rank > 0 || n->has_samples)
         error_at(at, "%s must be one number, not %s", name, value_describe(v));
     return n;
 }

@@ -23,7 +23,7 @@ Arguments with_set_arguments(Elaborator *, const char *setting, Arguments); /* a
 Value *eval_optimizer(Elaborator *, const Tree *, bool rule);
 Value *eval_setting(Elaborator *, const char *name, const Tree *);
 void put_setting(Elaborator *, const char *name, const Place *, const Tree *text, Value *); /* text: may be NULL */
-Node *rate_node(Elaborator *, const Place *, const char *name, const Value *);              /* a scalar, not sharded */
+Node *rate_node(Elaborator *, const Place *, const char *name, const Value *);              /* a scalar without samples */
 Clip clip_value(const Place *, const Value *);
 Quantity patience_value(const Place *, const Value *, const char *name);
 Watch watch_value(const Place *, const Value *, const char *name);

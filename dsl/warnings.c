@@ -40,7 +40,7 @@ static const char *act_of(const Elaborator *e, const Node *n)
 
 static void check_pair(Elaborator *e, const char *loss, const Node *a, const Node *b, const Place *at)
 {
-    if (!a || !b || !a->sharded || !b->sharded)
+    if (!a || !b || !a->has_samples || !b->has_samples)
         return;
     Shape all = broadcast_shapes(at, &a->shape, &b->shape, loss);
     int64_t count = shape_count(&all);

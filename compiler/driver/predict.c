@@ -81,7 +81,7 @@ static Map lines_with_statistics(const Program *p)
         for (int k = g->node_count - 1; k >= 0; k--) {
             Node *n = g->nodes[k];
             for (int j = 0; j < n->inputs; j++)
-                feeds[n->in[j]->id] |= n->sharded || feeds[k];
+                feeds[n->in[j]->id] |= n->has_samples || feeds[k];
             if (op_is_transfer(n->op) && feeds[k] && p->phases[i]->kind == step_kind(p->predicts))
                 map_set(&lines, format("%d", model_line(n->at)), n);
         }

@@ -203,7 +203,7 @@ void phase_print(const Phase *p, Text *t)
     text_add(t, "phase %s\n", phase_name(p->kind, p->partial_batch));
     for (int i = 0; i < p->tensor_count; i++) {
         const Tensor *x = p->tensors[i];
-        text_add(t, "  tensor %s %s%s%s%s\n", shown(x->name), x->sharded ? "n x " : "", dtype_name(x->dtype),
+        text_add(t, "  tensor %s %s%s%s%s\n", shown(x->name), x->has_samples ? "n x " : "", dtype_name(x->dtype),
                  shape_text(&x->shape), x->partial ? " partial" : "");
     }
     for (int i = 0; i < p->task_count; i++) {

@@ -28,10 +28,10 @@ static const Value *steps_first(Lowering *l, const Value *v)
     return transpose(l, v, order);
 }
 
-static const Value *for_samples(Lowering *l, const Node *n, bool sharded)
+static const Value *for_samples(Lowering *l, const Node *n, bool has_samples)
 {
     const Value *v = whole_value(l, n);
-    return sharded && !n->sharded ? of_all_samples(l, v) : v;
+    return has_samples && !n->has_samples ? of_all_samples(l, v) : v;
 }
 
 void lower_scan(Lowering *l, const Node *n)
@@ -55,8 +55,8 @@ void lower_scan(Lowering *l, const Node *n)
                 in->values[arg->id].last = whole_value(l, given);
             continue;
         }
-        bool sharded = arg ? arg->sharded : given->sharded;
-        taken[count] = i < loop.carries ? for_samples(l, given, sharded) : for_samples(l, given, arg && arg->sharded);
+        bool has_samples = arg ? arg->has_samples : given->has_samples;
+        taken[count] = i < loop.carries ? for_samples(l, given, has_samples) : for_samples(l, given, arg && arg->has_samples);
         if (i >= loop.carries) {
             axes[i - loop.carries] = taken[count]->extent[0] == BATCH;
             if (!l->torch && axes[i - loop.carries]) {
@@ -83,14 +83,15 @@ void lower_scan(Lowering *l, const Node *n)
     for (int k = 0; k < loop.carries + loop.stacks; k++) {
         const Node *next = loop.next[k];
         in->at = next;
-        bool sharded =
-            k < loop.carries ? (loop.arg[k] ? loop.arg[k]->sharded : loop.in[k]->sharded || next->sharded) : next->sharded;
-        const Value *v = unary(in, "Identity", for_samples(in, next, sharded));
+        bool has_samples = k < loop.carries
+                               ? (loop.arg[k] ? loop.arg[k]->has_samples : loop.in[k]->has_samples || next->has_samples)
+                               : next->has_samples;
+        const Value *v = unary(in, "Identity", for_samples(in, next, has_samples));
         APPEND(body->outputs, body->output_count, v);
         e[k] = extents_of(v);
         if (k < loop.carries)
             continue;
-        int axis = sharded && l->torch;
+        int axis = has_samples && l->torch;
         out_axes[k - loop.carries] = axis;
         for (int i = e[k].rank++; i > axis; i--)
             e[k].extent[i] = e[k].extent[i - 1];
@@ -114,7 +115,7 @@ void lower_result(Lowering *l, const Node *n)
     for (int i = 0; i < l->out->op_count; i++)
         if (l->out->ops[i]->out[0] == made && n->ints[0] < l->out->ops[i]->outputs) {
             const Value *v = l->out->ops[i]->out[n->ints[0]];
-            set_lowered(l, n, n->sharded && v->rank > 1 && v->extent[0] != BATCH ? steps_first(l, v) : v, false);
+            set_lowered(l, n, n->has_samples && v->rank > 1 && v->extent[0] != BATCH ? steps_first(l, v) : v, false);
             return;
         }
     cannot_export(l, "the result of a loop");

@@ -13,19 +13,19 @@
 static bool any_first(Lowering *l, const Node *n)
 {
     for (int i = 0; i < n->inputs; i++)
-        if (n->in[i]->sharded && is_first(l, n->in[i]))
+        if (n->in[i]->has_samples && is_first(l, n->in[i]))
             return true;
     return false;
 }
 
 static const Value *operand(Lowering *l, const Node *x, bool first)
 {
-    if (!first || (!x->sharded && value_of(l, x)->rank == 0))
+    if (!first || (!x->has_samples && value_of(l, x)->rank == 0))
         return value_of(l, x);
-    if (x->sharded && lowered(l, x)->first)
+    if (x->has_samples && lowered(l, x)->first)
         return lowered(l, x)->first;
     const Value *v = value_of(l, x);
-    if (x->sharded)
+    if (x->has_samples)
         return reordered(l, v, true);
     Extents e = {.rank = x->shape.rank};
     int64_t order[EXPORTED_RANK] = {x->shape.rank - 1};
@@ -260,8 +260,8 @@ static void lower_argmax(Lowering *l, const Node *n)
 {
     const Value *x = whole_value(l, n->in[0]);
     x = x->dtype == BOOL ? cast(l, x, I32) : x;
-    const Value *y = EMIT(l, "ArgMax", I64, extents(n->sharded, &n->shape), x);
-    attribute(l, "axis", n->ints[0] + n->in[0]->sharded);
+    const Value *y = EMIT(l, "ArgMax", I64, extents(n->has_samples, &n->shape), x);
+    attribute(l, "axis", n->ints[0] + n->in[0]->has_samples);
     attribute(l, "keepdims", 0);
     set_lowered(l, n, cast(l, y, I32), false);
 }
@@ -269,7 +269,7 @@ static void lower_argmax(Lowering *l, const Node *n)
 static void lower_cumsum(Lowering *l, const Node *n)
 {
     const Value *x = cast(l, whole_value(l, n->in[0]), carried(l, n->dtype));
-    double axis = (double)(n->ints[0] + n->in[0]->sharded);
+    double axis = (double)(n->ints[0] + n->in[0]->has_samples);
     const Value *y = EMIT(l, "CumSum", x->dtype, extents_of(x), x, scalar_of(l, axis, I64));
     attribute(l, "reverse", n->ints[1]);
     set_lowered(l, n, wrapped(l, y, n->dtype), false);

@@ -12,7 +12,7 @@ typedef struct Extents {
     int64_t extent[EXPORTED_RANK];
 } Extents;
 
-/* A node's values: `last`: axes as in the model; `first`: channels first, if sharded; `raw`: an input before conversion */
+/* A node's values: `last`: axes as in the model; `first`: channels first, if it has samples; `raw`: an input before conversion */
 typedef struct Lowered {
     const Value *last, *first, *raw;
 } Lowered;
@@ -34,7 +34,7 @@ struct Lowering {
 
 /* ---- values.c: emits operations */
 Extents extents_of(const Value *);
-Extents extents(bool sharded, const Shape *);
+Extents extents(bool has_samples, const Shape *);
 Dtype carried(const Lowering *, Dtype); /* the type used instead: I32, I64 for whole numbers, floats for halves */
 const Value *emit(Lowering *, const char *kind, Dtype, Extents, int inputs, const Value *const *);
 #define EMIT(l, kind, dtype, extents, ...)                                                                                       \
@@ -73,7 +73,7 @@ Lowered *lowered(Lowering *, const Node *);
 const Value *reordered(Lowering *, const Value *, bool first); /* Moves channels to the front, or to the end. */
 const Value *value_of(Lowering *, const Node *);               /* in the model's order of axes; may be unbroadcast */
 const Value *whole_value(Lowering *, const Node *);            /* the same with all elements */
-const Value *channels_first(Lowering *, const Node *);         /* of a sharded node of rank 1 or more, with all elements */
+const Value *channels_first(Lowering *, const Node *);         /* of a node with samples, of rank 1 or more, with all elements */
 bool is_first(Lowering *, const Node *);                       /* Returns whether only `first` exists. */
 const Value *index_value(Lowering *, const Node *);            /* as I32 or I64, without conversion if possible */
 int axis_of(const Node *, int axis, bool first);               /* Returns the axis of the value. */

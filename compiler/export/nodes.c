@@ -3,7 +3,10 @@
 
 Lowered *lowered(Lowering *l, const Node *n) { return &l->values[n->id]; }
 
-int axis_of(const Node *n, int axis, bool first) { return !first ? axis + n->sharded : axis == n->shape.rank - 1 ? 1 : axis + 2; }
+int axis_of(const Node *n, int axis, bool first)
+{
+    return !first ? axis + n->has_samples : axis == n->shape.rank - 1 ? 1 : axis + 2;
+}
 
 bool is_first(Lowering *l, const Node *n) { return lowered(l, n)->first && !lowered(l, n)->last; }
 
@@ -32,7 +35,7 @@ const Value *whole_value(Lowering *l, const Node *n)
 {
     Lowered *v = lowered(l, n);
     const Value *x = value_of(l, n);
-    Extents e = extents(n->sharded, &n->shape), wide = e;
+    Extents e = extents(n->has_samples, &n->shape), wide = e;
     for (int i = 0; i < e.rank - x->rank; i++)
         wide.extent[i] = 1;
     for (int i = 0; i < x->rank; i++)

@@ -25,7 +25,7 @@ static const Node *vector(const Node *n, const Node *like)
     while (n->op == OP_BROADCAST)
         n = n->in[0];
     const Shape *s = &like->shape;
-    return !n->sharded && n->shape.rank == 1 && s->rank > 0 && n->shape.extent[0] == s->extent[s->rank - 1] ? n : NULL;
+    return !n->has_samples && n->shape.rank == 1 && s->rank > 0 && n->shape.extent[0] == s->extent[s->rank - 1] ? n : NULL;
 }
 
 /* Returns the reduction whose result n broadcasts back to the shape `whole` along the axis, or NULL. */
@@ -89,10 +89,10 @@ static bool find_batchnorm(const Node *n, Pattern *p)
             continue;
         const Node *x = xhat->in[0]->in[0], *mean = vector(xhat->in[0]->in[1], n), *deviation = vector(xhat->in[1], n);
         weight = vector(weight, n), bias = vector(bias, n);
-        if (!x->sharded || !weight || !bias || !mean || !deviation || deviation->op != OP_SQRT)
+        if (!x->has_samples || !weight || !bias || !mean || !deviation || deviation->op != OP_SQRT)
             continue;
         for (int j = 0; j < 2; j++)
-            if (either(deviation->in[0], OP_ADD, j, &more, &eps) && number(eps, &p->number) && !more->sharded) {
+            if (either(deviation->in[0], OP_ADD, j, &more, &eps) && number(eps, &p->number) && !more->has_samples) {
                 *p = (Pattern){.kind = PATTERN_BATCHNORM, .in = {x, weight, bias, mean, more}, .number = p->number};
                 return true;
             }
@@ -148,7 +148,7 @@ static bool find_layernorm(const Node *n, Pattern *p)
         if (k >= 4 && !either(scaled, OP_MUL, k & 1, &xhat, &weight))
             continue;
         const Node *x = vector(weight, n) ? normalised(xhat, &eps) : NULL;
-        if (!x || !x->sharded || (bias && !vector(bias, n)))
+        if (!x || !x->has_samples || (bias && !vector(bias, n)))
             continue;
         *p = (Pattern){.kind = PATTERN_LAYERNORM, .in = {x, vector(weight, n), bias ? vector(bias, n) : NULL}, .number = eps};
         return true;
@@ -177,7 +177,7 @@ static bool find_bias(const Node *n, const int *uses, Pattern *p)
     bool transposed;
     for (int k = 0; k < 2; k++)
         if (either(n, OP_ADD, k, &product, &bias) && uses[product->id] == 1 && product->graph == n->graph && vector(bias, n) &&
-            ((product->op == OP_CONVOLVE && product->sharded) || is_linear_product(product, &x, &w, &transposed))) {
+            ((product->op == OP_CONVOLVE && product->has_samples) || is_linear_product(product, &x, &w, &transposed))) {
             *p = (Pattern){.kind = product->op == OP_CONVOLVE ? PATTERN_CONVOLUTION : PATTERN_LINEAR,
                            .in = {product->in[0], product->in[1], vector(bias, n), product}};
             return true;
@@ -231,7 +231,7 @@ void lower_pattern(Lowering *l, const Node *n, const Pattern *p)
     case PATTERN_GELU: lower_activation(l, n, p->in[0], p->kind == PATTERN_GELU); break;
     case PATTERN_SOFTMAX:
         set_lowered(l, n, unary(l, "Softmax", whole_value(l, p->in[0])), false);
-        attribute(l, "axis", p->axis + n->sharded);
+        attribute(l, "axis", p->axis + n->has_samples);
         break;
     case PATTERN_BATCHNORM:
     case PATTERN_LAYERNORM: lower_norm(l, n, p); break;

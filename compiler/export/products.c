@@ -15,7 +15,7 @@ bool is_linear_product(const Node *n, const Node **x, const Node **w, bool *tran
         const char *a = k ? comma + 1 : n->text, *b = k ? n->text : comma + 1, *y = arrow + 2;
         size_t length = (size_t)n->in[k]->shape.rank;
         const Node *matrix = n->in[1 - k];
-        if (matrix->sharded || matrix->shape.rank != 2 || length < 1 || strlen(y) != length || memcmp(a, y, length - 1) != 0)
+        if (matrix->has_samples || matrix->shape.rank != 2 || length < 1 || strlen(y) != length || memcmp(a, y, length - 1) != 0)
             continue;
         char in = a[length - 1], out = y[length - 1];
         if (in == out || !((b[0] == out && b[1] == in) || (b[0] == in && b[1] == out)) || memchr(a, out, length) ||
@@ -35,7 +35,7 @@ void lower_linear(Lowering *l, const Node *product, const Node *bias, const Node
     bool transposed = false;
     is_linear_product(product, &x, &w, &transposed);
     const Value *a = whole_value(l, x), *b = whole_value(l, w), *c = bias ? whole_value(l, bias) : NULL, *y;
-    Extents e = extents(result->sharded, &result->shape);
+    Extents e = extents(result->has_samples, &result->shape);
     if (l->torch) { /* PyTorch's matrix is [out, in] */
         b = transposed ? transpose(l, b, (int64_t[]){1, 0}) : b;
         y = c ? EMIT(l, "Linear", a->dtype, e, a, b, c) : EMIT(l, "Linear", a->dtype, e, a, b);
@@ -66,14 +66,14 @@ void lower_einsum(Lowering *l, const Node *n)
     if (n->inputs > COUNT(in))
         cannot_export(l, "an einsum of more than eight operands");
     for (int i = 0; i <= n->inputs; i++) {
-        bool sharded = i < n->inputs ? n->in[i]->sharded : n->sharded;
+        bool has_samples = i < n->inputs ? n->in[i]->has_samples : n->has_samples;
         int rank = i < n->inputs ? n->in[i]->shape.rank : n->shape.rank;
-        text_add(&text, "%s%.*s%.*s", i == 0 ? "" : i < n->inputs ? "," : "->", (int)sharded, &sample, rank, p);
+        text_add(&text, "%s%.*s%.*s", i == 0 ? "" : i < n->inputs ? "," : "->", (int)has_samples, &sample, rank, p);
         p += rank + (i + 1 < n->inputs ? 1 : 2);
         if (i < n->inputs)
             in[i] = cast(l, whole_value(l, n->in[i]), carried(l, n->dtype));
     }
-    const Value *y = emit(l, "Einsum", carried(l, n->dtype), extents(n->sharded, &n->shape), n->inputs, in);
+    const Value *y = emit(l, "Einsum", carried(l, n->dtype), extents(n->has_samples, &n->shape), n->inputs, in);
     attribute_text(l, "equation", text_take(&text));
     set_lowered(l, n, y, false);
 }
@@ -146,7 +146,7 @@ void lower_convolution(Lowering *l, const Node *n, const Node *bias, const Node 
 
 void lower_convolve(Lowering *l, const Node *n)
 {
-    if (n->in[0]->sharded && !n->in[1]->sharded && n->ints[0] <= 3)
+    if (n->in[0]->has_samples && !n->in[1]->has_samples && n->ints[0] <= 3)
         lower_convolution(l, n, NULL, n);
     else
         cannot_export(l,
@@ -211,10 +211,10 @@ static void lower_window(Lowering *l, const Node *n)
     bool channels = size[last] == 1 && stride[last] == 1 && !low[last] && !high[last];
     if ((r > 3 && !channels) || r > 4) {
         cannot_export(l, "windows along more than three axes");
-    } else if (channels && x->sharded && r > 1) {
+    } else if (channels && x->has_samples && r > 1) {
         set_lowered(l, n, pooled_of_any(l, n, channels_first(l, x), last, size, stride, low, high), true);
     } else {
-        Extents e = {.rank = r + 2, .extent = {x->sharded ? BATCH : 1, 1}}, back = extents(n->sharded, &n->shape);
+        Extents e = {.rank = r + 2, .extent = {x->has_samples ? BATCH : 1, 1}}, back = extents(n->has_samples, &n->shape);
         memcpy(e.extent + 2, x->shape.extent, (size_t)r * sizeof *e.extent);
         set_lowered(l, n, reshape(l, pooled_of_any(l, n, reshape(l, whole_value(l, x), e), r, size, stride, low, high), back),
                     false);
@@ -291,12 +291,12 @@ void lower_attention(Lowering *l, const Node *n)
     if (n->ints[3] != 0)
         cannot_export(l, "what gradients of attention need");
     const Value *q = whole_value(l, n->in[0]), *k = whole_value(l, n->in[1]), *v = whole_value(l, n->in[2]), *y;
-    Extents to = extents(n->sharded, &n->shape);
-    int axis = n->in[0]->sharded;
+    Extents to = extents(n->has_samples, &n->shape);
+    int axis = n->in[0]->has_samples;
     int64_t t = q->extent[axis], s = k->extent[k->rank - 3], low[EXPORTED_RANK] = {0}, none[EXPORTED_RANK] = {0};
     if (n->ints[0] && t > s) { /* The first queries see no key, so their results are 0. */
-        low[n->sharded] = t - s;
-        to.extent[n->sharded] = s;
+        low[n->has_samples] = t - s;
+        to.extent[n->has_samples] = s;
         q = slice(l, q, 1, (int64_t[]){axis}, (int64_t[]){t - s}, &s, (int64_t[]){1});
     }
     if (l->torch) {

@@ -11,11 +11,11 @@ Extents extents_of(const Value *v)
     return e;
 }
 
-Extents extents(bool sharded, const Shape *s)
+Extents extents(bool has_samples, const Shape *s)
 {
-    Extents e = {.rank = s->rank + sharded, .extent = {BATCH}};
+    Extents e = {.rank = s->rank + has_samples, .extent = {BATCH}};
     for (int i = 0; i < s->rank; i++)
-        e.extent[i + sharded] = s->extent[i];
+        e.extent[i + has_samples] = s->extent[i];
     return e;
 }
 

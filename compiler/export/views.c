@@ -3,14 +3,14 @@
 
 void lower_reshape(Lowering *l, const Node *n)
 {
-    set_lowered(l, n, reshape(l, whole_value(l, n->in[0]), extents(n->sharded, &n->shape)), false);
+    set_lowered(l, n, reshape(l, whole_value(l, n->in[0]), extents(n->has_samples, &n->shape)), false);
 }
 
 void lower_transpose(Lowering *l, const Node *n)
 {
     int64_t order[EXPORTED_RANK] = {0};
     for (int i = 0; i < n->shape.rank; i++)
-        order[i + n->sharded] = n->ints[i] + n->sharded;
+        order[i + n->has_samples] = n->ints[i] + n->has_samples;
     set_lowered(l, n, transpose(l, whole_value(l, n->in[0]), order), false);
 }
 
@@ -19,7 +19,7 @@ void lower_broadcast(Lowering *l, const Node *n)
 {
     const Node *x = n->in[0];
     const Value *v = value_of(l, x);
-    if (x->sharded && v->rank < n->shape.rank + 1) {
+    if (x->has_samples && v->rank < n->shape.rank + 1) {
         Extents e = {.rank = n->shape.rank + 1, .extent = {BATCH}};
         for (int i = 1; i < e.rank; i++)
             e.extent[i] = i <= e.rank - v->rank ? 1 : v->extent[i - e.rank + v->rank];
@@ -55,21 +55,21 @@ void lower_unslice(Lowering *l, const Node *n)
     for (int i = 0; i < r; i++) {
         if (n->ints[r + i] != 1)
             cannot_export(l, "elements that are put between zeros");
-        low[i + n->sharded] = n->ints[i];
-        high[i + n->sharded] = n->shape.extent[i] - n->ints[i] - n->in[0]->shape.extent[i];
+        low[i + n->has_samples] = n->ints[i];
+        high[i + n->has_samples] = n->shape.extent[i] - n->ints[i] - n->in[0]->shape.extent[i];
     }
     set_lowered(l, n, pad(l, v, low, high, 0), false);
 }
 
 void lower_concat(Lowering *l, const Node *n)
 {
-    bool first = n->sharded;
+    bool first = n->has_samples;
     const Value **in = NEW_ARRAY(const Value *, n->inputs);
     for (int i = 0; i < n->inputs; i++)
-        first = first && n->in[i]->sharded && is_first(l, n->in[i]);
+        first = first && n->in[i]->has_samples && is_first(l, n->in[i]);
     for (int i = 0; i < n->inputs; i++) {
         in[i] = first ? channels_first(l, n->in[i]) : whole_value(l, n->in[i]);
-        if (n->sharded && !n->in[i]->sharded)
+        if (n->has_samples && !n->in[i]->has_samples)
             in[i] = of_all_samples(l, in[i]);
     }
     int axis = axis_of(n, (int)n->ints[0], first);
@@ -158,7 +158,7 @@ void lower_gather(Lowering *l, const Node *n)
         known = from_0_to(l, at, (double)(x->shape.extent[axis] - 1));
         at = where_of(l, known, at, scalar_of(l, 0, at->dtype));
     }
-    if (x->sharded && i->sharded) { /* [N, axis, rest] and [N, i...] */
+    if (x->has_samples && i->has_samples) { /* [N, axis, rest] and [N, i...] */
         v = to_front(l, v, axis + 1, 1);
         at = reshape(l, at, with_ones(at, 0, 1));
         Extents e = {.rank = 1 + i->shape.rank + rest, .extent = {BATCH}};
@@ -169,30 +169,30 @@ void lower_gather(Lowering *l, const Node *n)
         y = EMIT(l, "GatherND", v->dtype, e, v, l->torch ? at : cast(l, at, I64));
         attribute(l, "batch_dims", 1);
     } else {
-        int place = axis + x->sharded;
+        int place = axis + x->has_samples;
         Extents e = {.rank = v->rank - 1 + at->rank};
         for (int k = 0; k < e.rank; k++)
             e.extent[k] = k < place ? v->extent[k] : k < place + at->rank ? at->extent[k - place] : v->extent[k - at->rank + 1];
         y = EMIT(l, "Gather", v->dtype, e, v, at);
         attribute(l, "axis", place);
-        if (i->sharded && place) /* moves the samples to the front */
+        if (i->has_samples && place) /* moves the samples to the front */
             y = to_front(l, y, place, 0);
     }
-    if (i->sharded && axis) { /* [N, i, before, after] -> [N, before, i, after] */
+    if (i->has_samples && axis) { /* [N, i, before, after] -> [N, before, i, after] */
         int64_t order[EXPORTED_RANK];
-        int r = i->shape.rank, begin = x->sharded ? 1 : 1 + axis; /* position of i's axes */
+        int r = i->shape.rank, begin = x->has_samples ? 1 : 1 + axis; /* position of i's axes */
         for (int k = 0; k < y->rank; k++)
             order[k] = k;
-        if (x->sharded)
+        if (x->has_samples)
             for (int k = 0; k < axis + r; k++)
                 order[k + 1] = k < axis ? k + 1 + r : k - axis + begin;
         y = transpose(l, y, order);
     }
     if (known) { /* aligns it with the axes of y */
         Extents e = {.rank = y->rank};
-        int samples = i->sharded, begin = n->sharded + axis;
+        int samples = i->has_samples, begin = n->has_samples + axis;
         for (int k = 0; k < e.rank; k++)
-            e.extent[k] = k < n->sharded                            ? (samples ? BATCH : 1)
+            e.extent[k] = k < n->has_samples                        ? (samples ? BATCH : 1)
                           : k >= begin && k < begin + i->shape.rank ? i->shape.extent[k - begin]
                                                                     : 1;
         y = where_of(l, reshape(l, known, e), y, scalar_of(l, 0, y->dtype));
@@ -201,14 +201,14 @@ void lower_gather(Lowering *l, const Node *n)
 }
 
 /* Returns [samples, indexed axes, other axes]. */
-static const Value *rows_of(Lowering *l, const Node *n, bool sharded, int axis, int axes)
+static const Value *rows_of(Lowering *l, const Node *n, bool has_samples, int axis, int axes)
 {
     const Value *v = whole_value(l, n);
-    if (sharded && !n->sharded)
+    if (has_samples && !n->has_samples)
         v = of_all_samples(l, v);
-    Extents e = {.rank = 3, .extent = {sharded ? BATCH : 1, 1, 1}};
+    Extents e = {.rank = 3, .extent = {has_samples ? BATCH : 1, 1, 1}};
     int64_t order[EXPORTED_RANK];
-    int r = n->shape.rank, at = sharded;
+    int r = n->shape.rank, at = has_samples;
     for (int i = 0; i < at; i++)
         order[i] = i;
     for (int i = 0; i < r; i++) /* moves the indexed axes to the front */
@@ -223,10 +223,10 @@ void lower_scatter_add(Lowering *l, const Node *n)
 {
     const Node *x = n->in[0], *i = n->in[1];
     int axis = (int)n->ints[0], r = n->shape.rank;
-    bool sharded = n->sharded;
-    const Value *rows = rows_of(l, x, sharded, axis, 1), *new = rows_of(l, n->in[2], sharded, axis, i->shape.rank);
+    bool has_samples = n->has_samples;
+    const Value *rows = rows_of(l, x, has_samples, axis, 1), *new = rows_of(l, n->in[2], has_samples, axis, i->shape.rank);
     const Value *at = index_value(l, i);
-    if (sharded && !i->sharded)
+    if (has_samples && !i->has_samples)
         at = of_all_samples(l, at);
     at = reshape(l, at, (Extents){3, {new->extent[0], new->extent[1], 1}});
     if (!within(l, i, x->shape.extent[axis])) {
@@ -238,9 +238,9 @@ void lower_scatter_add(Lowering *l, const Node *n)
     const Value *y = EMIT(l, "ScatterElements", rows->dtype, extents_of(rows), rows, at, new);
     attribute(l, "axis", 1);
     attribute_text(l, "reduction", "add");
-    Extents e = {.rank = r + sharded, .extent = {BATCH}};
+    Extents e = {.rank = r + has_samples, .extent = {BATCH}};
     int64_t order[EXPORTED_RANK] = {0};
-    for (int k = 0, to = sharded; k < r; k++) {
+    for (int k = 0, to = has_samples; k < r; k++) {
         e.extent[to + (k == axis ? 0 : k < axis ? k + 1 : k)] = n->shape.extent[k];
         order[to + k] = to + (k == axis ? 0 : k < axis ? k + 1 : k);
     }
@@ -253,9 +253,9 @@ void lower_top_k(Lowering *l, const Node *n)
     const Node *x = n->in[0];
     const Value *v = whole_value(l, x), *y, *places;
     v = v->dtype == BOOL && !l->torch ? cast(l, v, I32) : v; /* TopK of ONNX has no bool */
-    Extents e = extents(n->sharded, &n->shape);
+    Extents e = extents(n->has_samples, &n->shape);
     y = EMIT(l, "TopK", v->dtype, e, v, whole_numbers(l, &n->ints[1], 1));
-    attribute(l, "axis", n->ints[0] + n->sharded);
+    attribute(l, "axis", n->ints[0] + n->has_samples);
     places = second_result(l, I64, e);
     set_lowered(l, n, cast(l, n->ints[2] ? places : y, carried(l, n->dtype)), false);
 }

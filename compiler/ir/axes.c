@@ -76,12 +76,12 @@ static int summed_factor(Factors *f, int64_t extent)
 static void add_samples(Factors *f, const Node *n)
 {
     bool sums = node_sums_samples(n) && (OP_INFO[n->op].linear != NOT_LINEAR || n->op == OP_MOMENTS);
-    if (!n->sharded && !sums && OP_INFO[n->op].op_class != REGION)
+    if (!n->has_samples && !sums && OP_INFO[n->op].op_class != REGION)
         return;
     int factor = sums ? summed_factor(f, 0) : new_factor(f, 0);
     for (int k = 0; k <= n->inputs; k++) {
         AxisFactors *value = k < n->inputs ? &f->operand[k] : &f->result;
-        if (!(k < n->inputs ? n->in[k] : n)->sharded)
+        if (!(k < n->inputs ? n->in[k] : n)->has_samples)
             continue;
         has(f, value, SAMPLES_AXIS, factor, 0);
         value->unit[SAMPLES_AXIS] = n->op == OP_GROUP_SUM ? n->ints[0] : 1;

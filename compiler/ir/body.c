@@ -43,11 +43,11 @@ Graph *graph_in_place_of(const Graph *g)
 
 /* ---- loops */
 
-Node *graph_scan_carry(Graph *inner, Node *initial, bool sharded)
+Node *graph_scan_carry(Graph *inner, Node *initial, bool has_samples)
 {
     initial = graph_capture(inner->parent, initial);
     Node like = *initial;
-    like.sharded = like.sharded || sharded;
+    like.has_samples = like.has_samples || has_samples;
     if (like.weak)
         die("a carry that is a weak number");
     return graph_argument(inner, initial, &like, AS_CARRY);
@@ -110,7 +110,7 @@ Graph *loop_open(Graph *target, const Loop *l, Node **inputs)
         if (!arg)
             continue;
         CaptureKind kind = loop_kind(l, i);
-        arg->mapped = kind == AS_CARRY      ? graph_scan_carry(inner, inputs[i], arg->sharded)
+        arg->mapped = kind == AS_CARRY      ? graph_scan_carry(inner, inputs[i], arg->has_samples)
                       : kind == AS_SEQUENCE ? graph_scan_sequence(inner, inputs[i])
                                             : graph_capture(inner, inputs[i]);
         if (!arg->mapped->name)
@@ -143,7 +143,7 @@ static bool *find_live(const Graph *inner, Node **arg, Node *const *values, int 
 }
 
 /* Copies the body's live nodes into a new one, ARGs first and in order. */
-static Graph *put_in_order(const Graph *inner, Node **arg, const bool *live, const bool *sharded)
+static Graph *put_in_order(const Graph *inner, Node **arg, const bool *live, const bool *has_samples)
 {
     static const CaptureKind ORDER[] = {AS_CARRY, AS_SEQUENCE, AS_IT_IS};
     Graph *target = graph_open_body(inner->parent, inner->name);
@@ -155,7 +155,7 @@ static Graph *put_in_order(const Graph *inner, Node **arg, const bool *live, con
             if (inner->kinds[i] != ORDER[o] || !arg[i] || !live[arg[i]->id])
                 continue;
             Node *in = inner->captured[i];
-            arg[i]->mapped = ORDER[o] == AS_CARRY      ? graph_scan_carry(target, in, sharded[i])
+            arg[i]->mapped = ORDER[o] == AS_CARRY      ? graph_scan_carry(target, in, has_samples[i])
                              : ORDER[o] == AS_SEQUENCE ? graph_scan_sequence(target, in)
                                                        : graph_capture(target, in);
             if (!arg[i]->mapped->name)
@@ -178,16 +178,16 @@ Node *graph_close_scan(Graph *inner, int64_t steps, bool reverse, Node **next, N
         values[i] = graph_capture(inner, i < carries ? next[i] : stacks[i - carries]);
     arg = arguments_of(inner, inner->captured_count); /* with the ARGs of values that were captured just now */
     bool *live = find_live(inner, arg, values, carries + stack_count), stable = false;
-    bool *sharded = NEW_ARRAY(bool, inner->captured_count), any = false;
+    bool *has_samples = NEW_ARRAY(bool, inner->captured_count), any = false;
     for (int i = 0; i < inner->captured_count; i++)
-        any = any || (arg[i] && live[arg[i]->id] && inner->captured[i]->sharded);
+        any = any || (arg[i] && live[arg[i]->id] && inner->captured[i]->has_samples);
     for (int i = 0; i < inner->captured_count; i++)
-        sharded[i] = any && arg[i] && arg[i]->sharded;
+        has_samples[i] = any && arg[i] && arg[i]->has_samples;
     Graph *body = NULL;
     while (!stable) {
         if (body)
             graph_free(body);
-        body = put_in_order(inner, arg, live, sharded);
+        body = put_in_order(inner, arg, live, has_samples);
         stable = true;
         for (int i = 0, c = 0; i < inner->captured_count; i++) {
             if (inner->kinds[i] != AS_CARRY)
@@ -196,8 +196,8 @@ Node *graph_close_scan(Graph *inner, int64_t steps, bool reverse, Node **next, N
             if (!shape_equal(&carry->shape, &map_node->shape) || carry->dtype != map_node->dtype)
                 die("a carry of %s%s becomes %s%s", dtype_name(carry->dtype), shape_text(&carry->shape),
                     dtype_name(map_node->dtype), shape_text(&map_node->shape));
-            stable = stable && (carry->sharded || !map_node->sharded);
-            sharded[i] = carry->sharded || map_node->sharded;
+            stable = stable && (carry->has_samples || !map_node->has_samples);
+            has_samples[i] = carry->has_samples || map_node->has_samples;
         }
     }
     for (int i = 0; i < carries + stack_count; i++)

@@ -2,7 +2,7 @@
  * node_elements, of all samples of a device. */
 #include "compiler/ir/graph.h"
 
-double node_elements(const Node *n) { return (double)shape_count(&n->shape) * (n->sharded ? SOME_SAMPLES : 1); }
+double node_elements(const Node *n) { return (double)shape_count(&n->shape) * (n->has_samples ? SOME_SAMPLES : 1); }
 
 int64_t model_samples(const Model *m)
 {

@@ -15,9 +15,9 @@
 
 static bool same_node(const Node *a, const Node *b)
 {
-    if (a->op != b->op || a->dtype != b->dtype || a->sharded != b->sharded || a->weak != b->weak || a->inputs != b->inputs ||
-        a->int_count != b->int_count || a->data_count != b->data_count || !shape_equal(&a->shape, &b->shape) ||
-        (a->text == NULL) != (b->text == NULL))
+    if (a->op != b->op || a->dtype != b->dtype || a->has_samples != b->has_samples || a->weak != b->weak ||
+        a->inputs != b->inputs || a->int_count != b->int_count || a->data_count != b->data_count ||
+        !shape_equal(&a->shape, &b->shape) || (a->text == NULL) != (b->text == NULL))
         return false;
     for (int i = 0; i < a->inputs; i++)
         if (a->in[i] != b->in[i])
@@ -31,7 +31,7 @@ static bool same_node(const Node *a, const Node *b)
 
 static uint64_t hash_node(const Node *n)
 {
-    int64_t head[5 + MAX_RANK] = {n->op, n->dtype, n->sharded | n->weak << 1, n->inputs, n->shape.rank};
+    int64_t head[5 + MAX_RANK] = {n->op, n->dtype, n->has_samples | n->weak << 1, n->inputs, n->shape.rank};
     for (int i = 0; i < n->shape.rank; i++)
         head[5 + i] = n->shape.extent[i];
     uint64_t h = hash_words(0, head, (size_t)(5 + n->shape.rank));
@@ -133,7 +133,7 @@ Node *graph_make(Graph *graph, const Node *prototype, bool over)
     bool any_sharded = false;
     for (int i = 0; i < n.inputs; i++) {
         in[i] = graph_capture(graph, prototype->in[i]);
-        any_sharded = any_sharded || in[i]->sharded;
+        any_sharded = any_sharded || in[i]->has_samples;
     }
     n.in = in;
     n.at = graph->at;
@@ -153,7 +153,7 @@ Node *graph_argument(Graph *graph, Node *node, const Node *like, CaptureKind kin
     int64_t index = graph->captured_count;
     Node *arg = intern(graph, &(Node){.op = OP_ARG,
                                       .dtype = like->dtype,
-                                      .sharded = like->sharded,
+                                      .has_samples = like->has_samples,
                                       .weak = like->weak,
                                       .shape = like->shape,
                                       .ints = &index,
@@ -309,14 +309,14 @@ uint64_t node_random_hash(const Node *n) { return hash_bytes(0, n->text, strlen(
 
 /* ---- leaves */
 
-static Node *leaf(Graph *graph, Op op, Dtype dtype, Shape shape, bool sharded, const int64_t *ints, int int_count,
+static Node *leaf(Graph *graph, Op op, Dtype dtype, Shape shape, bool has_samples, const int64_t *ints, int int_count,
                   const char *text)
 {
     return graph_make(graph,
                       &(Node){.op = op,
                               .dtype = dtype,
                               .shape = shape,
-                              .sharded = sharded,
+                              .has_samples = has_samples,
                               .ints = (int64_t *)(uintptr_t)ints,
                               .int_count = int_count,
                               .text = text},
@@ -375,9 +375,9 @@ Node *graph_run(Graph *graph, RunScalar scalar, int setting)
 
 Node *graph_valid(Graph *graph) { return leaf(graph, OP_VALID, BOOL, SCALAR, true, NULL, 0, NULL); }
 
-Node *graph_random(Graph *graph, Shape shape, const char *path, bool sharded)
+Node *graph_random(Graph *graph, Shape shape, const char *path, bool has_samples)
 {
-    return leaf(graph, OP_RANDOM, F32, shape, sharded, NULL, 0, path);
+    return leaf(graph, OP_RANDOM, F32, shape, has_samples, NULL, 0, path);
 }
 
 Node *graph_arange(Graph *graph, int64_t n) { return leaf(graph, OP_ARANGE, I32, SHAPE(n), false, NULL, 0, NULL); }
@@ -474,7 +474,7 @@ Node *graph_where(Graph *graph, Node *condition, Node *a, Node *b)
         Dtype t = common_type(a, b);
         a = graph_cast(graph, a, t);
         b = graph_cast(graph, b, t);
-    } else if (condition->shape.rank || condition->sharded) {
+    } else if (condition->shape.rank || condition->has_samples) {
         a = graph_strong(graph, a, F32);
         b = graph_strong(graph, b, F32);
     }

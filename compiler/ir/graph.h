@@ -1,9 +1,9 @@
 /* graph.h: the IR between text and kernels, and the model that the elaborator makes.
  *
- * A Graph is a list of Nodes in topological order. Shapes are those of ONE SAMPLE. A node that is `sharded` has a value for every
- * sample (an implicit leading axis, split over devices); any other node has one value for all samples. A node that is not sharded
- * although an input is, sums over the samples (SUM, EINSUM, CONVOLVE_WEIGHT, SCATTER_ADD): the stage `distribute` types its value
- * Partial.
+ * A Graph is a list of Nodes in topological order. Shapes are those of ONE SAMPLE. A node with `has_samples` has a value for every
+ * sample (an implicit leading axis, which is sharded over the devices: placement.h); any other node has one value for all samples.
+ * A node without samples of which an input has samples sums over them (SUM, EINSUM, CONVOLVE_WEIGHT, SCATTER_ADD): the stage
+ * `distribute` types its value Partial.
  *
  * Conventions
  *   - element-wise operations: all inputs have exactly the node's shape (BROADCAST is explicit) and one dtype
@@ -75,7 +75,7 @@ struct Node {
     Op op;
     int id; /* index in graph->nodes */
     Dtype dtype;
-    bool sharded, weak;
+    bool has_samples, weak;
     Placement placement; /* set by `distribute` */
     Shape shape;         /* of one sample */
     int inputs;
@@ -383,7 +383,7 @@ Node *graph_capture(Graph *, Node *);
 Node *graph_argument(Graph *, Node *, const Node *like, CaptureKind);
 
 /* ---- building. Every builder checks shapes with the op's rule (a user's mistake: error_at(graph->at, ...)), computes dtype,
- * shape and sharded, shares equal nodes, and captures inputs of enclosing graphs (ARG). */
+ * shape and has_samples, shares equal nodes, and captures inputs of enclosing graphs (ARG). */
 Graph *graph_new(Model *, const char *name, Graph *parent);
 void graph_free(Graph *);       /* frees its nodes and results, when another graph has replaced it */
 void graph_use_memory(Graph *); /* its memory is freed with the Memory in use; no more nodes may be added */
@@ -404,8 +404,8 @@ Node *graph_constant(Graph *, const double *data, Shape, Dtype);
 Node *graph_fill(Graph *, double value, Shape, Dtype); /* one value for all elements */
 Node *graph_run(Graph *, RunScalar, int setting);      /* rank 0, F64, weak */
 Node *graph_valid(Graph *);                            /* bool [], sharded: false for the padding samples of a partial step */
-Node *graph_random(Graph *, Shape, const char *path, bool sharded); /* F32, uniform [0, 1) */
-Node *graph_arange(Graph *, int64_t n);                             /* i32 [n] */
+Node *graph_random(Graph *, Shape, const char *path, bool has_samples); /* F32, uniform [0, 1) */
+Node *graph_arange(Graph *, int64_t n);                                 /* i32 [n] */
 
 /* with NumPy broadcasting and dtype promotion; for the elaborator and for gradient rules */
 Node *graph_unary(Graph *, Op, Node *a); /* integers become F32 if the op needs a float */
@@ -457,11 +457,12 @@ void graph_close_body(Graph *inner, Op, const char *name, const int64_t *ints, i
  * or the input itself. ints = [carries c, sequences s, steps T >= 1, reverse, stacks k]; reverse: t runs T - 1 .. 0, slices are
  * read and stacks written at their own t. The body's results are the c next carries, then k values to be stacked. RESULT j of the
  * node: the last carry j, or the stack j - c, whose element t along axis 0 is the body's value at step t. A carry has a value for
- * every sample in the body if its ARG is sharded; its initial and its next value may still be the same for all samples. */
-Node *graph_scan_carry(Graph *inner, Node *initial, bool sharded); /* returns its ARG; sharded anyway if initial is */
-Node *graph_scan_sequence(Graph *inner, Node *sequence);           /* returns the ARG: the step's slice */
+ * every sample in the body if its ARG has samples; its initial and its next value may still be the same for all samples. */
+Node *graph_scan_carry(Graph *inner, Node *initial,
+                       bool has_samples);                /* returns its ARG, which has samples anyway if initial has */
+Node *graph_scan_sequence(Graph *inner, Node *sequence); /* returns the ARG: the step's slice */
 /* next: the next value of each carry, in the order in which they were made. Unused ARGs are removed; a carry whose next value is
- * sharded becomes sharded; no carry is if no input of the loop is. Returns the node; graph_scan_result returns its results. */
+ * has samples gets samples; no carry has if no input of the loop has. Returns the node; graph_scan_result returns its results. */
 Node *graph_close_scan(Graph *inner, int64_t steps, bool reverse, Node **next, Node **stacks, int stack_count);
 Node *graph_scan_result(Graph *parent, Node *scan, int result);
 typedef struct Loop { /* the parts of a SCAN; arg: the body's ARG of each input, NULL if it uses none */
@@ -483,28 +484,28 @@ Node *loop_close(Graph *inner, const Loop *);
 Node *graph_copy_node(Graph *target, Node *);
 void graph_copy_results(Graph *target, const Graph *source); /* through mapped nodes; drops results without one */
 
-/* Makes a node like `like` (op, attributes; a leaf's dtype, shape and sharded) with other inputs; at, path, name and backward are
- * the target's. A sum over samples stays one: an input becomes where(valid, x, 0) if none is sharded now. */
+/* Makes a node like `like` (op, attributes; a leaf's dtype, shape and has_samples) with other inputs; at, path, name and backward are
+ * the target's. A sum over samples stays one: an input becomes where(valid, x, 0) if none has samples now. */
 Node *graph_rebuild(Graph *target, const Node *like, Node **in);
 /* Copies the body of a COMPOSITE as ordinary nodes of target: inputs replace its ARGs; results: one per ROLE_RESULT. */
 void graph_inline(Graph *target, Node *composite, Node **inputs, Node **results);
-bool node_sums_samples(const Node *);               /* not sharded although an input is */
+bool node_sums_samples(const Node *);               /* it has no samples, although an input has */
 uint64_t node_random_hash(const Node *);            /* RANDOM: the hash of its path, for mgpu_random_key */
 bool node_is_constant(const Node *, double *value); /* CONSTANT with one value for all elements */
-/* Applies the shape rule of the node's row: sets dtype, shape, sharded and weak of a node that has op, inputs and attributes. */
+/* Applies the shape rule of the node's row: sets dtype, shape, has_samples and weak of a node that has op, inputs and attributes. */
 void node_infer(Node *, bool over_samples);
 
 /* Prints one line per node, without the numbers of long constants; docs/dumps.md has the syntax. `--emit` uses dump.h. */
 void graph_print(const Graph *, Text *);
 /* digest of what it computes, independent of places and names of its layers and of its precision */
 const char *graph_identity(const Graph *);
-double node_flops(const Node *); /* per sample if sharded */
+double node_flops(const Node *); /* per sample if it has samples */
 /* of a device, if the number is unknown: to weigh what exists per sample against what exists once */
 enum { SOME_SAMPLES = 64 };
 /* Operations that take as long as moving a byte, to weigh recomputing against storing. By the cost model 1.5 on a core of the
  * 2-core host and 8.5 on an H100, element by element; all targets get one graph, but each its own kernels (Target). */
 enum { FLOPS_OF_BYTE = 4 };
-double node_elements(const Node *);   /* of SOME_SAMPLES samples if sharded */
+double node_elements(const Node *);   /* of SOME_SAMPLES samples if it has samples */
 int64_t model_samples(const Model *); /* of a micro-batch; SOME_SAMPLES if the model does not say */
 
 /* linear.c: node_is_linear: true if sum f(x) = f(sum x), where the inputs marked in `summed` vary from term to term and the

@@ -7,7 +7,7 @@
  * intermediate sums are not. Integers wrap at their width as in C (i64: a double does not hold all integers beyond 2^53); bool is
  * 0 or 1; a cast of a float truncates and saturates.
  *
- * An operation is computed sample by sample. One that sums over the samples (not sharded although an input is) adds the result of
+ * An operation is computed sample by sample. One that sums over the samples (it has none, although an input has) adds the result of
  * each sample. Only GROUP_SUM reads other samples. */
 #include "compiler/ir/graph.h"
 #include "runtime/abi/mgpu_random.h"
@@ -439,7 +439,7 @@ static void compute(const GraphRun *run, const Node *n, int64_t sample, double *
         break;
     case OP_RANDOM: {
         uint64_t key = mgpu_random_key(top->seed, node_random_hash(n));
-        uint64_t place = n->sharded ? (uint64_t)(top->first_sample + sample) : 0;
+        uint64_t place = n->has_samples ? (uint64_t)(top->first_sample + sample) : 0;
         for (int64_t i = 0; i < count; i++)
             out[i] = mgpu_uniform(key, (uint64_t)i, place, (uint64_t)top->step);
         break;
@@ -542,7 +542,7 @@ static void add_noise(const Interpretation *top, const Node *n, double *out, siz
 
 static double *block(const GraphRun *run, const Node *n, int64_t sample)
 {
-    return run->values[n->id] + (n->sharded ? sample * shape_count(&n->shape) : 0);
+    return run->values[n->id] + (n->has_samples ? sample * shape_count(&n->shape) : 0);
 }
 
 static void group_sum(const GraphRun *run, const Node *n, double *out)
@@ -599,13 +599,13 @@ static void run_body(GraphRun *run, const Node *n)
 
 static size_t size_of(const GraphRun *run, const Node *n)
 {
-    return (size_t)((n->sharded ? run->top->samples : 1) * shape_count(&n->shape));
+    return (size_t)((n->has_samples ? run->top->samples : 1) * shape_count(&n->shape));
 }
 
 /* Copies step t of a stack, of every sample: now = stack[t], or stack[t] = now if write. */
 static void slice(const GraphRun *run, const Node *value, int64_t steps, int64_t t, double *stack, double *now, bool write)
 {
-    int64_t count = shape_count(&value->shape), samples = value->sharded ? run->top->samples : 1;
+    int64_t count = shape_count(&value->shape), samples = value->has_samples ? run->top->samples : 1;
     for (int64_t s = 0; s < samples; s++) {
         double *there = stack + (s * steps + t) * count, *here = now + s * count;
         memcpy(write ? there : here, write ? here : there, (size_t)count * sizeof *here);
@@ -626,7 +626,7 @@ static void run_scan(GraphRun *run, const Node *n)
         double *own = run->values[in->id];
         if (loop_kind(&l, i) != AS_IT_IS) {
             own = calloc(size_of(run, arg) + 1, sizeof *own);
-            for (int64_t k = 0; i < l.carries && k < (arg->sharded ? run->top->samples : 1); k++)
+            for (int64_t k = 0; i < l.carries && k < (arg->has_samples ? run->top->samples : 1); k++)
                 memcpy(own + k * shape_count(&in->shape), block(run, in, k), (size_t)shape_count(&in->shape) * sizeof *own);
         }
         inner.arguments[i] = own;
@@ -642,7 +642,7 @@ static void run_scan(GraphRun *run, const Node *n)
         for (int k = 0; k < l.stacks; k++)
             slice(run, l.stack[k], l.steps, t, results[l.carries + k], inner.values[l.stack[k]->id], true);
         for (int i = 0; i < l.carries; i++)
-            for (int64_t s = 0; s < (l.arg[i]->sharded ? run->top->samples : 1); s++) {
+            for (int64_t s = 0; s < (l.arg[i]->has_samples ? run->top->samples : 1); s++) {
                 int64_t count = shape_count(&l.arg[i]->shape);
                 memcpy(inner.arguments[i] + s * count, block(&inner, l.next[i], s), (size_t)count * sizeof(double));
             }
@@ -661,7 +661,7 @@ static void run_scan(GraphRun *run, const Node *n)
 static void run_node(GraphRun *run, const Node *n, double *out)
 {
     const Interpretation *top = run->top;
-    int64_t count = shape_count(&n->shape), samples = n->sharded ? top->samples : 1;
+    int64_t count = shape_count(&n->shape), samples = n->has_samples ? top->samples : 1;
     size_t all = (size_t)(samples * count);
     if (n->op == OP_ARG && run->arguments) {
         memcpy(out, run->arguments[n->ints[0]], all * sizeof *out);

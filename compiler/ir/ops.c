@@ -124,12 +124,12 @@ static void check_rank(const Node *n, int rank)
 static bool any_sharded(const Node *n)
 {
     for (int i = 0; i < n->inputs; i++)
-        if (n->in[i]->sharded)
+        if (n->in[i]->has_samples)
             return true;
     return false;
 }
 
-bool node_sums_samples(const Node *n) { return !n->sharded && OP_INFO[n->op].op_class != REGION && any_sharded(n); }
+bool node_sums_samples(const Node *n) { return !n->has_samples && OP_INFO[n->op].op_class != REGION && any_sharded(n); }
 
 /* ---- shape rules. shape_NAME(n, over): n->in, n->ints, n->text are set; over: the result sums over the samples. */
 
@@ -140,7 +140,7 @@ static void like_first(Node *n)
 {
     n->dtype = n->in[0]->dtype;
     n->shape = n->in[0]->shape;
-    n->sharded = any_sharded(n);
+    n->has_samples = any_sharded(n);
 }
 
 Dtype dtype_summed(Dtype t) { return dtype_bytes(t) < 4 && !dtype_is_float(t) ? I32 : t; }
@@ -213,7 +213,7 @@ static void shape_where(Node *n, bool over)
         mistake(n, "where: the condition is %s, the values are %s", shape_text(&n->in[0]->shape), shape_text(&n->in[1]->shape));
     like_first(n);
     n->dtype = n->in[1]->dtype;
-    n->weak = n->in[1]->weak && n->in[2]->weak && !n->sharded;
+    n->weak = n->in[1]->weak && n->in[2]->weak && !n->has_samples;
 }
 
 static void shape_cast(Node *n, bool over)
@@ -247,7 +247,7 @@ static void shape_sum(Node *n, bool over)
     like_first(n);
     drop_axes(n);
     n->dtype = dtype_summed(n->dtype);
-    n->sharded = n->sharded && !over;
+    n->has_samples = n->has_samples && !over;
 }
 
 static void shape_moments(Node *n, bool over)
@@ -258,7 +258,7 @@ static void shape_moments(Node *n, bool over)
         mistake(n, "moments of %s", shape_text(&n->in[0]->shape));
     n->shape.extent[n->shape.rank++] = MOMENTS;
     n->dtype = F64;
-    n->sharded = false;
+    n->has_samples = false;
 }
 
 static void shape_reduced_moments(Node *n, bool over)
@@ -322,7 +322,7 @@ static void shape_einsum(Node *n, bool over)
     bool seen[128] = {false};
     const char *p = n->text;
     like_first(n);
-    n->sharded = n->sharded && !over;
+    n->has_samples = n->has_samples && !over;
     n->dtype = n->int_count ? (Dtype)n->ints[0] : dtype_summed(n->dtype);
     for (int i = 0; i < n->inputs; i++) {
         const Shape *x = &n->in[i]->shape;
@@ -442,7 +442,7 @@ static void shape_convolve_weight(Node *n, bool over)
 {
     check_convolution(n, 1);
     like_first(n);
-    n->sharded = n->sharded && !over;
+    n->has_samples = n->has_samples && !over;
     const int64_t *v = n->ints;
     int r = (int)v[0];
     n->shape.rank = r + 2;
@@ -551,7 +551,7 @@ static void shape_window_gradient(Node *n, bool over)
         mistake(n, "%s with %d attributes", OP_INFO[n->op].name, n->int_count);
     n->dtype = g->dtype;
     n->shape = shape_of(r, n->ints + 4 * r);
-    n->sharded = any_sharded(n);
+    n->has_samples = any_sharded(n);
 }
 
 static void shape_reshape(Node *n, bool over)
@@ -709,7 +709,7 @@ static void shape_indexed(Node *n)
 static void shape_scatter(Node *n, bool over)
 {
     shape_indexed(n);
-    n->sharded = n->sharded && !over;
+    n->has_samples = n->has_samples && !over;
     if (n->dtype != dtype_summed(n->dtype))
         mistake(n, "%s of %s into %s", OP_INFO[n->op].name, dtype_name(n->in[2]->dtype), dtype_name(n->dtype));
 }
@@ -727,7 +727,7 @@ static void shape_group_sum(Node *n, bool over)
     (void)over;
     like_first(n);
     limit_attribute(n, "group", n->ints[0], 0);
-    n->sharded = true;
+    n->has_samples = true;
     n->dtype = dtype_summed(n->dtype);
 }
 
@@ -735,7 +735,7 @@ static void shape_total(Node *n, bool over)
 {
     (void)over;
     like_first(n);
-    n->sharded = false;
+    n->has_samples = false;
     n->dtype = dtype_summed(n->dtype);
 }
 
@@ -744,10 +744,10 @@ static void shape_body(Node *n, bool over)
     (void)over;
     n->shape = SCALAR;
     n->dtype = F32;
-    n->sharded = false;
+    n->has_samples = false;
     for (int i = 0; i < n->body->result_count; i++)
         if (n->body->results[i].role == ROLE_RESULT)
-            n->sharded = n->sharded || n->body->results[i].value->sharded;
+            n->has_samples = n->has_samples || n->body->results[i].value->has_samples;
 }
 
 /* ints = [carries, sequences, steps, reverse, stacks]; the body's first nodes are the ARGs of the carries */
@@ -761,7 +761,7 @@ static void shape_scan(Node *n, bool over)
     for (int i = 0; i < n->ints[0]; i++) {
         if (i >= body->node_count || body->nodes[i]->op != OP_ARG || body->nodes[i]->ints[0] != i)
             mistake(n, "a scan whose body does not begin with its carries");
-        n->sharded = n->sharded || body->nodes[i]->sharded;
+        n->has_samples = n->has_samples || body->nodes[i]->has_samples;
     }
     for (int64_t i = n->ints[0]; i < n->ints[0] + n->ints[1]; i++)
         if (n->in[i]->shape.rank == 0 || n->in[i]->shape.extent[0] != n->ints[2])
@@ -778,7 +778,7 @@ static void shape_result(Node *n, bool over)
         bool carry = k < scan->ints[0];
         n->shape = value->shape;
         n->dtype = value->dtype;
-        n->sharded = value->sharded || (carry && body->nodes[k]->sharded);
+        n->has_samples = value->has_samples || (carry && body->nodes[k]->has_samples);
         if (carry)
             return;
         if (value->shape.rank == MAX_RANK)
@@ -798,7 +798,7 @@ static void shape_result(Node *n, bool over)
             const Node *value = body->results[i].value;
             n->shape = value->shape;
             n->dtype = value->dtype;
-            n->sharded = value->sharded;
+            n->has_samples = value->has_samples;
             n->weak = value->weak;
             return;
         }

@@ -44,7 +44,7 @@ bool variable_is_placed(const Variable *v, AxisPlacement p) { return placement_i
 
 static AxisPlacement of_leaf(const Node *n, MeshAxis mesh)
 {
-    if (n->sharded && MESH[mesh].samples)
+    if (n->has_samples && MESH[mesh].samples)
         return OVER_SAMPLES;
     AxisPlacement own = n->op == OP_VARIABLE ? n->graph->model->variables[n->ints[0]].placement.on[mesh] : IS_REPLICATED;
     return own.kind == UNPLACED ? IS_REPLICATED : own;
@@ -145,7 +145,7 @@ AxisPlacement placement_by_rule(const Node *n, MeshAxis mesh, Node *const *in, c
     }
     if (local >= 0 || (n->op == OP_OWN && from[0].kind == PARTIAL))
         return IS_LOCAL;
-    bool samples = n->sharded && MESH[mesh].samples;
+    bool samples = n->has_samples && MESH[mesh].samples;
     return sharded >= 0 || samples ? of_sharded(n, in, from, reduce, wrong) : of_sums(n, in, from, reduce);
 }
 

@@ -8,7 +8,7 @@
  *       update 3 = %11
  *
  * One line per node: its number, the operation, its attributes as in its row of ops.def, inputs, ':', type and shape of one
- * sample, then its placement if the graph is distributed, else "sharded" if it has a value for every sample; "weak";
+ * sample, then its placement if the graph is distributed, else "sharded" if it has samples; "weak";
  * "backward". After ';' the variable, the instance and the place in the model. The body of a body follows it, indented, with
  * numbers of its own; "arg k" is the body's input k. A result of a role that has an index begins with it: of the variable, or
  * of the body. Constants of more than 8 numbers are at the end of the dump, by their hash. ir/read.c reads all of it. */
@@ -109,7 +109,7 @@ static void print_node(const Node *n, Text *t, int indent)
     text_add(t, " : %s%s", dtype_name(n->dtype), shape_text(&n->shape));
     if (!node_is_placed(n, UNPLACED))
         text_add(t, " %s", placement_word(n->placement.on[MESH_DATA]));
-    else if (n->sharded)
+    else if (n->has_samples)
         text_add(t, " sharded");
     text_add(t, "%s%s", n->weak ? " weak" : "", n->backward ? " backward" : "");
     bool path = n->path && *n->path, line = n->at && n->at->source;

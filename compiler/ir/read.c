@@ -80,9 +80,9 @@ static void read_attributes(mgpu_reader *d, Node *n)
 }
 
 /* ---- leaves: their types are defined elsewhere */
-static Node like(Dtype dtype, const Shape *shape, bool sharded, bool weak)
+static Node like(Dtype dtype, const Shape *shape, bool has_samples, bool weak)
 {
-    return (Node){.dtype = dtype, .shape = *shape, .sharded = sharded, .weak = weak};
+    return (Node){.dtype = dtype, .shape = *shape, .has_samples = has_samples, .weak = weak};
 }
 
 static Node variable_like(const mgpu_reader *d, const Node *n, const mgpu_reader *start)
@@ -116,12 +116,12 @@ static Node arg_like(const Scope *s, const Node *n, const mgpu_reader *start)
         mgpu_wrong(start, s->owner ? "the body has no input %lld" : "'arg' is the input of a body; a graph has none",
                    (long long)n->ints[0]);
     const Node *in = s->owner->in[n->ints[0]];
-    Node is = like(in->dtype, &in->shape, in->sharded, in->weak);
+    Node is = like(in->dtype, &in->shape, in->has_samples, in->weak);
     CaptureKind kind = kind_of(s->owner, n->ints[0]);
     if (kind == AS_SEQUENCE && in->shape.rank)
         is.shape = shape_of(in->shape.rank - 1, in->shape.extent + 1);
     if (kind == AS_CARRY)
-        is.sharded = is.sharded || n->sharded;
+        is.has_samples = is.has_samples || n->has_samples;
     return is;
 }
 
@@ -135,7 +135,7 @@ static Node leaf_like(const mgpu_reader *d, const Scope *s, const Node *n, const
     case OP_RUN: return like(F64, &n->shape, false, true);
     case OP_VALID: return like(BOOL, &(Shape){0}, true, false);
     case OP_ARANGE: return like(I32, &(Shape){1, {n->shape.extent[0]}}, false, false);
-    case OP_RANDOM: return like(dtype_is_float(n->dtype) ? n->dtype : F32, &n->shape, n->sharded, false);
+    case OP_RANDOM: return like(dtype_is_float(n->dtype) ? n->dtype : F32, &n->shape, n->has_samples, false);
     default: return like(n->dtype, &n->shape, false, n->weak);
     }
 }
@@ -180,8 +180,8 @@ static void read_type(mgpu_reader *d, const Scope *s, Node *n)
     n->shape = read_shape(d);
     for (int k = 0; k < PLACEMENT_WORDS; k++)
         if (mgpu_take_word(d, PLACEMENT_WORD[k].word)) {
-            n->sharded = k == WORD_SHARDED;
-            if (!n->sharded || s->distributed)
+            n->has_samples = k == WORD_SHARDED;
+            if (!n->has_samples || s->distributed)
                 n->placement.on[MESH_DATA] = PLACEMENT_WORD[k].is;
             break;
         }
@@ -203,7 +203,8 @@ static void read_type(mgpu_reader *d, const Scope *s, Node *n)
 
 static const char *kind_text(const Node *n)
 {
-    return format("%s%s%s%s", dtype_name(n->dtype), shape_text(&n->shape), n->sharded ? " sharded" : "", n->weak ? " weak" : "");
+    return format("%s%s%s%s", dtype_name(n->dtype), shape_text(&n->shape), n->has_samples ? " sharded" : "",
+                  n->weak ? " weak" : "");
 }
 
 /* Checks that the placement is the one that follows from those of the inputs. Graphs that are not distributed have none. */
@@ -255,15 +256,15 @@ static void check_node(const mgpu_reader *d, const Scope *s, Node *n, const mgpu
     Place here = reader_place(start);
     bool any = false, leaf = OP_INFO[n->op].op_class == LEAF;
     for (int i = 0; i < n->inputs; i++)
-        any = any || n->in[i]->sharded;
+        any = any || n->in[i]->has_samples;
     Node is = leaf ? leaf_like(d, s, n, start) : *n;
     if (!leaf) {
         is.weak = false;
         is.shape = (Shape){0};
         is.at = &here;
-        node_infer(&is, any && !n->sharded);
+        node_infer(&is, any && !n->has_samples);
     }
-    if (is.dtype != n->dtype || !shape_equal(&is.shape, &n->shape) || is.sharded != n->sharded || is.weak != n->weak)
+    if (is.dtype != n->dtype || !shape_equal(&is.shape, &n->shape) || is.has_samples != n->has_samples || is.weak != n->weak)
         mgpu_wrong(start, "'%s' is %s here, not %s", OP_INFO[n->op].name, kind_text(&is), kind_text(n));
     if (n->weak && n->shape.rank)
         mgpu_wrong(start, "a weak number has no axes");
@@ -299,9 +300,9 @@ static void check_result(const mgpu_reader *d, const Scope *s, const Result *r, 
                    shape_text(&dump_state(d)->model->variables[r->index].shape), shape_text(&r->value->shape));
     const Variable *v = variable ? &dump_state(d)->model->variables[r->index] : NULL;
     bool each = v && r->role == ROLE_UPDATE && variable_is_placed(v, OVER_SAMPLES);
-    if (r->value->sharded && (variable || r->role == ROLE_REPORT) && !each)
+    if (r->value->has_samples && (variable || r->role == ROLE_REPORT) && !each)
         mgpu_wrong(start, "'%s' is one value for all samples; this node has one for each", ROLE_NAME[r->role]);
-    if (!r->value->sharded && each)
+    if (!r->value->has_samples && each)
         mgpu_wrong(start, "'%s' of variable %d has a value for each sample; this node is the same for all", ROLE_NAME[r->role],
                    r->index);
     for (int k = 0; k < 2; k++) {
@@ -342,7 +343,8 @@ static void check_loop(const Node *n, const mgpu_reader *start)
     const Graph *body = n->body;
     for (int i = 0; i < n->ints[0]; i++) {
         const Node *carry = body->nodes[i], *next = body->results[i].value;
-        if (carry->dtype != next->dtype || !shape_equal(&carry->shape, &next->shape) || (next->sharded && !carry->sharded))
+        if (carry->dtype != next->dtype || !shape_equal(&carry->shape, &next->shape) ||
+            (next->has_samples && !carry->has_samples))
             mgpu_wrong(start, "carry %d is %s, but becomes %s", i, kind_text(carry), kind_text(next));
     }
 }

@@ -45,7 +45,7 @@ static inline Node *select_valid(Graph *g, Node *x)
     return graph_where(g, graph_valid(g), x, none);
 }
 
-/* Returns the sum of all elements of all samples; x is sharded. */
+/* Returns the sum of all elements of all samples; x has samples. */
 static inline Node *sum_everything(Graph *g, Node *x)
 {
     int axes[MAX_RANK];

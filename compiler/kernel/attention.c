@@ -108,7 +108,7 @@ const Node *attention_operand(const Node *operand, bool (*stored)(const Node *))
 /* Returns the operand's table row: strides of a value [rows, heads, elements], or of softmax sums [heads, rows, 2]. */
 static mgpu_attention_operand operand_of(const StridedView *view, bool sums, const Tensor *tensor, int argument)
 {
-    int64_t sample = tensor->sharded ? tensor_pitch(tensor) : 0;
+    int64_t sample = tensor->has_samples ? tensor_pitch(tensor) : 0;
     return (mgpu_attention_operand){argument,           view->first,         sample,
                                     view->stride[sums], view->stride[!sums], half_of(tensor->dtype)};
 }
@@ -186,7 +186,7 @@ Attention *attention_plan(const Node *const *nodes, int count, const Node *const
 
 const mgpu_attention *attention_table(const Attention *plan) { return &plan->table; }
 
-uint8_t attention_split(const Attention *plan) { return plan->node->sharded ? MGPU_SPLIT_SAMPLES : MGPU_SPLIT_NONE; }
+uint8_t attention_split(const Attention *plan) { return plan->node->has_samples ? MGPU_SPLIT_SAMPLES : MGPU_SPLIT_NONE; }
 
 int64_t attention_workspace(const Attention *plan)
 {
@@ -201,7 +201,7 @@ void attention_cost(const Attention *plan, double *flops, double *bytes, bool *s
         first.ints = ints;
     *flops = node_flops(&first);
     *bytes = 0;
-    *samples = plan->node->sharded;
+    *samples = plan->node->has_samples;
     for (int i = 0; i < plan->operands; i++)
         *bytes += (double)tensor_bytes(plan->operand[i], 1) * (i > 0 && plan->operand[i] == plan->operand[i - 1] ? 0 : 1);
     for (int i = 0; i < plan->results; i++)

@@ -59,7 +59,7 @@ static void add_samples(Contraction *plan, const int64_t stride[3])
 {
     MatmulAxis *axis = NULL;
     for (int i = 0; i < 3; i++)
-        if (plan->tensor[i]->sharded) {
+        if (plan->tensor[i]->has_samples) {
             if (axis == NULL)
                 axis = add_axis(plan, "sample", MGPU_SAMPLES);
             place_axis(axis, i, stride[i]);
@@ -255,7 +255,7 @@ static double estimate(const Contraction *plan, double samples, double calls)
     double tiles = ceil(m / rows) * vectors * 20, across = run_of(plan, N, second, samples);
     bool dense = across >= fmin(n, 4 * lanes), down = run_of(plan, K, second, samples) >= 8;
     double pack = n * k * (dense ? 0.15 : down ? 0.4 : 1.2);
-    if (!plan->workers_share && !plan->tensor[second]->sharded && n * k * (double)real_bytes(plan) <= KEPT_MOST)
+    if (!plan->workers_share && !plan->tensor[second]->has_samples && n * k * (double)real_bytes(plan) <= KEPT_MOST)
         pack /= calls;
     else if (dense && m <= 28)
         pack = 0;
@@ -276,7 +276,7 @@ static bool is_shared_by_workers(const Contraction *plan)
 {
     double weight = 1, places = 1;
     bool sampled = false;
-    if (!plan->tensor[C]->sharded)
+    if (!plan->tensor[C]->has_samples)
         return true;
     if (plan->by_one_worker || plan->windows > 0 || count_of(plan, BATCH, 1) > 1)
         return false;
@@ -284,7 +284,7 @@ static bool is_shared_by_workers(const Contraction *plan)
         const MatmulAxis *axis = &plan->axes[i];
         if (axis->extent == MGPU_SAMPLES)
             sampled = axis->in[A] != axis->in[B];
-        else if (plan->tensor[A]->sharded ? axis->in[B] : axis->in[A])
+        else if (plan->tensor[A]->has_samples ? axis->in[B] : axis->in[A])
             weight *= (double)axis->extent;
         else
             places *= (double)axis->extent;
@@ -352,7 +352,7 @@ void contraction_cost(const Contraction *plan, double *flops, double *flops_per_
     *bytes = *bytes_per_sample = 0;
     for (int i = 0; i < 3; i++) {
         const Tensor *tensor = plan->tensor[i];
-        *(tensor->sharded ? bytes_per_sample : bytes) += (double)shape_count(&tensor->shape) * dtype_bytes(tensor->dtype);
+        *(tensor->has_samples ? bytes_per_sample : bytes) += (double)shape_count(&tensor->shape) * dtype_bytes(tensor->dtype);
     }
 }
 
@@ -417,7 +417,7 @@ static Workspace workspace_of(const Contraction *plan)
     int64_t batch = extent_of_list(plan, BATCH, 1, KEPT_MOST), n = extent_of_list(plan, N, 1, KEPT_MOST);
     int64_t k = extent_of_list(plan, K, 1, KEPT_MOST);
     /* if B is the same for all samples and not too large, it is packed once */
-    if (!plan->workers_share && !b->sharded && batch * n <= KEPT_MOST && batch * n * k <= KEPT_MOST) {
+    if (!plan->workers_share && !b->has_samples && batch * n <= KEPT_MOST && batch * n * k <= KEPT_MOST) {
         work.packed = packed_bytes(plan, batch, n, k);
         work.keep = work.packed <= KEPT_MOST;
     }
@@ -430,7 +430,7 @@ static Workspace workspace_of(const Contraction *plan)
         work.packed = n * k * real_bytes(plan) <= most ? n * k * real_bytes(plan) : k > LARGE_DEPTH ? MGPU_PACKED_BYTES : most;
         work.packed = work.packed > MGPU_PACKED_LEAST ? work.packed : MGPU_PACKED_LEAST;
     }
-    work.unroll = may_unroll(plan) && (work.keep || !plan->tensor[C]->sharded);
+    work.unroll = may_unroll(plan) && (work.keep || !plan->tensor[C]->has_samples);
     if (work.unroll && work.keep)
         work.packed *= 16;
     else if (work.unroll)
@@ -472,7 +472,7 @@ static const mgpu_convolution *convolution_of(const Contraction *plan)
     const Node *node = plan->node;
     bool weight = node->op == OP_CONVOLVE_WEIGHT;
     int w = weight ? C : B, y = weight ? B : C, dims = node->op == OP_EINSUM ? 0 : (int)node->ints[0];
-    if (dims < 1 || dims > 3 || !plan->tensor[A]->sharded || !plan->tensor[y]->sharded || plan->tensor[w]->sharded)
+    if (dims < 1 || dims > 3 || !plan->tensor[A]->has_samples || !plan->tensor[y]->has_samples || plan->tensor[w]->has_samples)
         return NULL;
     const Node *const nodes[] = {node->in[0], node->in[1], node};
     int64_t stride[3][MAX_RANK], samples[3];

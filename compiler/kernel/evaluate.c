@@ -59,7 +59,7 @@ static void remember(Evaluation *e, const Node *n, Expr *sample, Expr *const *in
 
 Expr *evaluate(Evaluation *e, const Node *n, Expr *sample, Expr *const *index, Expr *guard)
 {
-    if (!n->sharded)
+    if (!n->has_samples)
         sample = NULL;
     else if (!sample)
         die("%s (node %d) has a value for every sample, but is used outside of them", OP_INFO[n->op].name, n->id);
@@ -364,8 +364,8 @@ int node_axes(const Node *n, Axis *axes)
         } else {
             axes[count++] = (Axis){.extent = 1, .samples = true, .reduction = true};
         }
-    } else if (n->sharded || (sums && node_is_loop_reduction(n))) {
-        axes[count++] = (Axis){.extent = 1, .samples = true, .reduction = !n->sharded};
+    } else if (n->has_samples || (sums && node_is_loop_reduction(n))) {
+        axes[count++] = (Axis){.extent = 1, .samples = true, .reduction = !n->has_samples};
     }
     const Shape *s = &n->shape, *x = n->inputs ? &n->in[0]->shape : s;
     if (!node_is_loop_reduction(n) || n->op == OP_GROUP_SUM) {
@@ -490,7 +490,7 @@ Expr *evaluate_point(Evaluation *e, const Node *n, Expr *const *index)
         expr_unflatten(e->exprs, node_is_split(n) ? &n->shape : &n->in[0]->shape, index[0], element);
         index = element;
     }
-    Expr *sample = n->sharded || node_sums_samples(n) ? *index++ : NULL;
+    Expr *sample = n->has_samples || node_sums_samples(n) ? *index++ : NULL;
     if (n->op == OP_GROUP_SUM && n->ints[0])
         sample = *index++; /* AXIS_IN_GROUP */
     if (!node_is_loop_reduction(n))

@@ -181,7 +181,7 @@ static void add_tensor(Sha256 *sha, TensorNumbers *known, const Tensor *t)
     }
     IDENTITY_ADD(sha, number);
     if (t)
-        IDENTITY_ADD(sha, t->dtype, t->sharded, tensor_pitch(t), shape_count(&t->shape));
+        IDENTITY_ADD(sha, t->dtype, t->has_samples, tensor_pitch(t), shape_count(&t->shape));
 }
 
 static void add_kernel(Sha256 *, const Kernel *);

@@ -122,7 +122,7 @@ static bool add_gathered(Task *t, const Kernel *k, const Tensor *x)
         elements += gathered_elements(&k->nests[i], x, &samples, &gathers);
     if (!gathers || elements == 0)
         return false;
-    double calls = samples && !x->sharded ? (double)model_samples(x->node->graph->model) : 1;
+    double calls = samples && !x->has_samples ? (double)model_samples(x->node->graph->model) : 1;
     if (elements * calls >= (double)shape_count(&x->shape))
         return false;
     add_cost(t, 0, elements * dtype_bytes(x->dtype), samples);
@@ -138,13 +138,13 @@ static void argument_cost(Task *t, const Kernel *k)
         const Tensor *x = i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
         bool own = tensor_is_divided(x, t->elements);
         if (!is_replaced_in_part(k, x) && !(gathers && i < k->read_count && add_gathered(t, k, x)))
-            add_cost(t, 0, own ? dtype_bytes(x->dtype) : (double)tensor_bytes(x, 1), own || x->sharded);
+            add_cost(t, 0, own ? dtype_bytes(x->dtype) : (double)tensor_bytes(x, 1), own || x->has_samples);
     }
     for (int i = 0; i < k->nest_count; i++)
         for (int j = 0; j < k->nests[i].store_count; j++) {
             const Store *s = &k->nests[i].stores[j];
             if (s->part)
-                add_cost(t, 0, nest_iterations(&k->nests[i], s->outer) * dtype_bytes(s->tensor->dtype), s->tensor->sharded);
+                add_cost(t, 0, nest_iterations(&k->nests[i], s->outer) * dtype_bytes(s->tensor->dtype), s->tensor->has_samples);
         }
 }
 

@@ -31,7 +31,7 @@ const char *half_text(uint8_t half)
 int64_t tensor_bytes(const Tensor *t, int64_t samples)
 {
     int64_t bytes; /* an overflow saturates: nothing so large fits anywhere */
-    if (__builtin_mul_overflow(shape_count(&t->shape) * dtype_bytes(t->dtype), t->sharded ? samples : 1, &bytes))
+    if (__builtin_mul_overflow(shape_count(&t->shape) * dtype_bytes(t->dtype), t->has_samples ? samples : 1, &bytes))
         return INT64_MAX;
     return bytes;
 }
@@ -57,7 +57,7 @@ int tensor_place(const Tensor *const *list, int count, const Tensor *t)
 
 const char *tensor_text(const Tensor *t)
 {
-    return format("%s %s %s%s", t->name, dtype_name(t->dtype), t->sharded ? "n x " : "", shape_text(&t->shape));
+    return format("%s %s %s%s", t->name, dtype_name(t->dtype), t->has_samples ? "n x " : "", shape_text(&t->shape));
 }
 
 bool task_is_joined(const Task *t) { return t->kind == TASK_KERNEL && t->read_count > t->kernel->read_count; }

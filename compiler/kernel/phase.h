@@ -32,8 +32,8 @@ typedef struct Tensor { /* what kernels read and write */
     const char *name; /* unique in the phase: "in.image", "w.fc.weight", "t12", "report" */
     int index;        /* of the input, variable or output */
     Dtype dtype;
-    Shape shape;  /* of one sample, axes in memory order */
-    bool sharded; /* one value per sample: its bytes are samples x bytes per sample */
+    Shape shape;      /* of one sample, axes in memory order */
+    bool has_samples; /* one value per sample: its bytes are samples x bytes per sample */
     /* moved by a TASK_TRANSFER, which completes before others read it; its address in a bucket of gradients is aligned as
      * tensor_is_aligned says */
     bool partial;
@@ -48,7 +48,7 @@ int64_t tensor_bytes(const Tensor *, int64_t samples);
 /* Returns true if a task of so many Split elements touches only the device's own range of the tensor. */
 static inline bool tensor_is_divided(const Tensor *t, int64_t elements)
 {
-    return elements > 1 && !t->sharded && shape_count(&t->shape) == elements;
+    return elements > 1 && !t->has_samples && shape_count(&t->shape) == elements;
 }
 enum { LINE_BYTES = 64 };   /* bytes of a cache line, which threads should not share; parts of a workspace begin at one */
 enum { VECTOR_BYTES = 16 }; /* widest access of a GPU thread */

@@ -72,8 +72,8 @@ Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, cons
                      .backwards = sums && n->ints[1] != 0,
                      .along = {x->shape.extent[axis], from[axis], to[axis]},
                      .k = sums ? 0 : n->ints[1],
-                     .operand_sample = operand->sharded ? tensor_pitch(operand) : 0,
-                     .result_sample = n->sharded ? shape_count(&n->shape) : 0,
+                     .operand_sample = operand->has_samples ? tensor_pitch(operand) : 0,
+                     .result_sample = n->has_samples ? shape_count(&n->shape) : 0,
                      .operand = 0,
                      .values = -1,
                      .places = -1,
@@ -81,7 +81,7 @@ Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, cons
     count_rows(t, &x->shape, axis, from, to);
     plan->operand = operand;
     plan->results = count;
-    plan->samples = n->sharded;
+    plan->samples = n->has_samples;
     for (int i = 0; i < count; i++) {
         plan->result[i] = result[i];
         if (!sums && nodes[i]->ints[2])

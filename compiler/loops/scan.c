@@ -64,7 +64,7 @@ static void declare_buffer(ScanLowering *w, const Tensor *t, int64_t offset, con
 {
     const char *type = format("%s *", element_type(t->dtype));
     const Term *at = term_cast(type, term_add(term_word("work"), term_whole(offset)));
-    if (t->sharded)
+    if (t->has_samples)
         at = term_binary(LEVEL_SUM, at, "-", term_times(term_word("begin"), term_whole(scan_elements(t))));
     code_array(&w->base.to, format("%s%s", type, qualifier), scan_new_pointer(w, t), NULL, at)->remark = shape_remark(t);
 }

@@ -242,7 +242,7 @@ bool kernel_writes(const Kernel *k, const Tensor *tensor)
 
 const char *shape_remark(const Tensor *t)
 {
-    return c_comment("[%s%s", t->sharded ? t->shape.rank ? "n, " : "n" : "", shape_text(&t->shape) + 1);
+    return c_comment("[%s%s", t->has_samples ? t->shape.rank ? "n, " : "n" : "", shape_text(&t->shape) + 1);
 }
 
 /* ---- numbers */

@@ -79,7 +79,7 @@ static bool find_parts(Graph *g, const Node *composite, Node **inputs, BatchNorm
         if (b->place[i] < 0)
             return false;
     const Shape *x = &b->part[NORM_X]->shape;
-    if (!b->part[NORM_X]->sharded || x->rank < 1 || !(composite->data[0] == composite->data[0]) ||
+    if (!b->part[NORM_X]->has_samples || x->rank < 1 || !(composite->data[0] == composite->data[0]) ||
         !(composite->data[1] == composite->data[1]) || !(composite->data[2] == composite->data[2]))
         return false;
     b->momentum = composite->data[0];
@@ -346,7 +346,7 @@ static bool norm_gradient(Sweep *s, Node *composite, Node **inputs, Node **resul
         if (place[i] >= 0) {
             const Node *to = inputs[place[i]];
             input_gradients[place[i]] =
-                graph_cast(g, gradient_shrink(g, along[i], to->shape, along[i]->sharded && !to->sharded), to->dtype);
+                graph_cast(g, gradient_shrink(g, along[i], to->shape, along[i]->has_samples && !to->has_samples), to->dtype);
         }
     return true;
 }

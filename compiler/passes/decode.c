@@ -46,7 +46,7 @@ void decode_keep(Decoding *d, int variable, Node *value)
 {
     const Variable *v = &d->to->model->variables[variable];
     Node *kept = graph_cast(d->to, value, v->dtype);
-    if (!kept->sharded) { /* it depends neither on a token nor on the place */
+    if (!kept->has_samples) { /* it depends neither on a token nor on the place */
         Node *never = graph_reshape(d->to, graph_binary(d->to, OP_LT, d->place, graph_number(d->to, 0, I32)), SCALAR);
         kept =
             graph_where(d->to, graph_broadcast(d->to, never, kept->shape), graph_fill(d->to, 0, kept->shape, kept->dtype), kept);
@@ -134,7 +134,7 @@ static const Result *output_of_text(const Graph *g, const Input *token)
 {
     for (int i = 0; i < g->result_count; i++) {
         const Result *r = &g->results[i];
-        if (r->role == ROLE_OUTPUT && r->value->sharded && r->value->shape.rank == 2 &&
+        if (r->role == ROLE_OUTPUT && r->value->has_samples && r->value->shape.rank == 2 &&
             r->value->shape.extent[0] == token->shape.extent[0] && r->value->shape.extent[1] == token->classes)
             return r;
     }
@@ -144,7 +144,7 @@ static const Result *output_of_text(const Graph *g, const Input *token)
 /* Returns true for nodes that one place of a text has no value of: other inputs, numbers of samples, sums over them. */
 static bool belongs_to_samples(const Node *n, int token)
 {
-    return (n->op == OP_INPUT && n->ints[0] != token) || n->op == OP_VALID || (n->op == OP_RANDOM && n->sharded) ||
+    return (n->op == OP_INPUT && n->ints[0] != token) || n->op == OP_VALID || (n->op == OP_RANDOM && n->has_samples) ||
            n->op == OP_GROUP_SUM || n->op == OP_TOTAL || (n->op == OP_RUN && n->ints[0] == RUN_SAMPLES) || node_sums_samples(n);
 }
 

@@ -90,11 +90,11 @@ static Node *fill_like(Graph *g, const Node *x, double value) { return graph_fil
 static LossTerm unweighted_term(Graph *g, Node *e)
 {
     double count = (double)shape_count(&e->shape);
-    LossTerm t = {.over_samples = e->sharded};
+    LossTerm t = {.over_samples = e->has_samples};
     if (count == 0) {
         t.value = graph_number(g, 0, F64);
         t.seed = fill_like(g, e, 0);
-    } else if (e->sharded) {
+    } else if (e->has_samples) {
         Node *sum = select_valid(g, graph_cast(g, sum_elements(g, e), F64));
         Node *samples = graph_run(g, RUN_SAMPLES, 0), *elements = graph_binary(g, OP_MUL, graph_weak(g, count), samples);
         Node *scale = graph_binary(g, OP_DIV, graph_weak(g, 1), elements);
@@ -112,7 +112,7 @@ static LossTerm unweighted_term(Graph *g, Node *e)
 
 static LossTerm weighted_term(Graph *g, Node *e, Node *w)
 {
-    LossTerm t = {.over_samples = e->sharded || w->sharded};
+    LossTerm t = {.over_samples = e->has_samples || w->has_samples};
     Node *zero = graph_number(g, 0, e->dtype);
     Shape shape = graph_binary(g, OP_MUL, graph_cast(g, w, e->dtype), e)->shape; /* of their product */
     while (w->op == OP_BROADCAST) /* `unused` shows along which axes it is the same */
@@ -128,7 +128,7 @@ static LossTerm weighted_term(Graph *g, Node *e, Node *w)
     t.value = graph_binary(g, OP_MUL, sum_in_double(g, weighed, t.over_samples), scale);
     g->backward = true;
     Node *seed = graph_where(g, unused, zero, graph_binary(g, OP_MUL, w, graph_cast(g, scale, e->dtype)));
-    t.seed = gradient_shrink(g, seed, e->shape, t.over_samples && !e->sharded);
+    t.seed = gradient_shrink(g, seed, e->shape, t.over_samples && !e->has_samples);
     g->backward = false;
     return t;
 }

@@ -47,10 +47,10 @@ void sweep_contribute(Sweep *s, Node *n, Node *gradient)
 {
     if (!sweep_needs(s, n))
         return;
-    if (!shape_equal(&n->shape, &gradient->shape) || n->dtype != gradient->dtype || (gradient->sharded && !n->sharded))
+    if (!shape_equal(&n->shape, &gradient->shape) || n->dtype != gradient->dtype || (gradient->has_samples && !n->has_samples))
         die("the gradient of %%%d (%s) is %s%s%s, %s%s%s expected", n->id, OP_INFO[n->op].name, dtype_name(gradient->dtype),
-            shape_text(&gradient->shape), gradient->sharded ? " sharded" : "", dtype_name(n->dtype), shape_text(&n->shape),
-            n->sharded ? " sharded" : "");
+            shape_text(&gradient->shape), gradient->has_samples ? " sharded" : "", dtype_name(n->dtype), shape_text(&n->shape),
+            n->has_samples ? " sharded" : "");
     APPEND(s->parts[n->id], s->part_count[n->id], gradient);
 }
 
@@ -60,7 +60,7 @@ static bool is_pending(Sweep *s, const Node *n)
     while (s->pending_count <= n->id) {
         const Node *m = s->g->nodes[s->pending_count];
         bool pending = node_sums_samples(m);
-        for (int k = 0; k < m->inputs && !m->sharded && OP_INFO[m->op].linear != NOT_LINEAR; k++)
+        for (int k = 0; k < m->inputs && !m->has_samples && OP_INFO[m->op].linear != NOT_LINEAR; k++)
             pending = pending || s->pending[m->in[k]->id];
         APPEND(s->pending, s->pending_count, pending);
     }
@@ -108,13 +108,13 @@ Node *gradient_shrink(Graph *g, Node *gradient, Shape to, bool over_samples)
 static bool wants(const Sweep *s, const Node *n, int k) { return sweep_needs(s, n->in[k]); }
 
 /* Returns true if the input is the same for all samples, and the node is not, or is summed over them. */
-static bool over_samples(const Node *n, int k) { return !n->in[k]->sharded && (n->sharded || node_sums_samples(n)); }
+static bool over_samples(const Node *n, int k) { return !n->in[k]->has_samples && (n->has_samples || node_sums_samples(n)); }
 
 /* Contributes a gradient that has the input's shape but is not yet summed over the samples. */
 static void give(Sweep *s, const Node *n, int k, Node *gradient)
 {
     Node *x = n->in[k];
-    if (!n->sharded || x->sharded) {
+    if (!n->has_samples || x->has_samples) {
         sweep_contribute(s, x, gradient);
     } else { /* over a broadcast's axes and the samples at once */
         if (x->op == OP_BROADCAST)
@@ -515,7 +515,7 @@ static Node *attention_operand(Sweep *s, Node *n, Node *sums, Node *g, int64_t w
 static void gradient_attention(Sweep *s, Node *n, Node *g)
 {
     Node *const *in = n->in;
-    bool one = sliced(in[0]) && sliced(in[0]) == sliced(in[1]) && sliced(in[0]) == sliced(in[2]) && in[0]->sharded &&
+    bool one = sliced(in[0]) && sliced(in[0]) == sliced(in[1]) && sliced(in[0]) == sliced(in[2]) && in[0]->has_samples &&
                shape_equal(&in[0]->shape, &in[1]->shape) && shape_equal(&in[0]->shape, &in[2]->shape);
     Node *sums = attention_sums(s, n), *all = one ? attention_operand(s, n, sums, g, 3) : NULL;
     for (int k = 0; k < 3; k++) {

@@ -26,7 +26,7 @@ typedef struct Hoist {
     Loop l;
     Node **in;                 /* new inputs of the loop, in g */
     const bool *used, *summed; /* by result */
-    bool sharded;              /* of the node */
+    bool has_samples;          /* of the node */
     /* by node of the body */
     bool *carried, *varies; /* depends on a carry; on a carry or a sequence */
     bool *recurs;           /* carried, and a carry depends on it */
@@ -63,7 +63,8 @@ static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW || n
 /* Returns true for what a loop that works sample by sample cannot compute. */
 static bool must_leave(const Hoist *h, const Node *n)
 {
-    return node_sums_samples(n) || n->op == OP_GROUP_SUM || op_is_transfer(n->op) || (h->sharded && !n->sharded && !is_leaf(n));
+    return node_sums_samples(n) || n->op == OP_GROUP_SUM || op_is_transfer(n->op) ||
+           (h->has_samples && !n->has_samples && !is_leaf(n));
 }
 
 static _Noreturn void cannot_leave(const Node *n, bool carried)
@@ -188,8 +189,8 @@ static double bytes_of(const Node *n)
 {
     double bytes = (double)shape_count(&n->shape) * dtype_bytes(n->dtype);
     if (n->op == OP_SCAN)
-        return 1e30;                                  /* its results cross */
-    return n->sharded ? bytes : bytes / SOME_SAMPLES; /* only values of samples matter */
+        return 1e30;                                      /* its results cross */
+    return n->has_samples ? bytes : bytes / SOME_SAMPLES; /* only values of samples matter */
 }
 
 /* Finds the stacks of carried values that are needed after the loop. */
@@ -346,14 +347,14 @@ static Node *make_loop(Hoist *h)
     Node **next = NULL, **stacks = NULL, **sums = NULL;
     int next_count = 0, stack_count = 0, sum_count = 0;
     for (int i = 0; i < l->carries; i++) {
-        h->within[l->arg[i]->id] = graph_scan_carry(inner, h->in[i], l->arg[i]->sharded);
+        h->within[l->arg[i]->id] = graph_scan_carry(inner, h->in[i], l->arg[i]->has_samples);
         h->within[l->arg[i]->id]->name = l->arg[i]->name;
     }
     for (int i = 0; i < l->body->node_count; i++)
         if (h->added[i]) {
             const Node *n = l->body->nodes[i];
             h->place[i] = l->carries + sum_count;
-            Node *sum = graph_scan_carry(inner, graph_fill(h->g, 0, n->shape, n->dtype), h->sharded);
+            Node *sum = graph_scan_carry(inner, graph_fill(h->g, 0, n->shape, n->dtype), h->has_samples);
             APPEND(sums, sum_count, sum);
         }
     compute_inside(h, inner);
@@ -439,10 +440,10 @@ static Node **make_results(Hoist *h, Node *scan)
     return results;
 }
 
-static Node **hoist_one_kind(Graph *g, const Loop *l, bool sharded, Node **in, const bool *used, const bool *summed)
+static Node **hoist_one_kind(Graph *g, const Loop *l, bool has_samples, Node **in, const bool *used, const bool *summed)
 {
     int count = l->body->node_count;
-    Hoist h = {.g = g, .l = *l, .in = in, .used = used, .summed = summed, .sharded = sharded};
+    Hoist h = {.g = g, .l = *l, .in = in, .used = used, .summed = summed, .has_samples = has_samples};
     bool **flags[] = {&h.carried, &h.varies, &h.recurs, &h.has_rule, &h.stacked, &h.sliced, &h.inside, &h.outside, &h.added};
     for (int i = 0; i < COUNT(flags); i++)
         *flags[i] = NEW_ARRAY(bool, count);
@@ -465,7 +466,7 @@ static void copy_body(Graph *inner, const Loop *l)
             graph_copy_node(inner, l->body->nodes[i]);
 }
 
-static bool is_same(const Loop *l, int carry) { return !l->arg[carry]->sharded; }
+static bool is_same(const Loop *l, int carry) { return !l->arg[carry]->has_samples; }
 
 /* Checks that no carry that is the same for all samples depends on one that is not: that would be by a sum over samples in the
  * recurrence. */
@@ -483,7 +484,7 @@ static void check_apart(const Loop *l)
         leads[l->next[i]->id] = leads[l->next[i]->id] || is_same(l, i);
     for (int i = count - 1; i >= 0; i--) {
         const Node *n = l->body->nodes[i];
-        if (leads[i] && mixed[i] && must_leave(&(Hoist){.sharded = true}, n))
+        if (leads[i] && mixed[i] && must_leave(&(Hoist){.has_samples = true}, n))
             cannot_leave(n, true);
         for (int k = 0; leads[i] && k < n->inputs; k++)
             leads[n->in[k]->id] = true;
@@ -580,11 +581,11 @@ Node **hoist_loop(Graph *target, const Node *scan, Node **in, const bool *used, 
         in = scan->in;
     }
     for (int i = 0; i < l.carries; i++)
-        *(l.arg[i]->sharded ? &own : &same) = true;
-    if (same && (own || scan->sharded))
+        *(l.arg[i]->has_samples ? &own : &same) = true;
+    if (same && (own || scan->has_samples))
         return hoist_both_kinds(target, &l, in, used, summed);
-    bool sharded = own || (!l.carries && scan->sharded);
-    return hoist_one_kind(target, &l, sharded, in, used, summed);
+    bool has_samples = own || (!l.carries && scan->has_samples);
+    return hoist_one_kind(target, &l, has_samples, in, used, summed);
 }
 
 /* ---- graphs */

@@ -278,7 +278,7 @@ static Node *loop(const StepBatch *b, const Node *n, const Outside *in)
         Outside *y = &value[arg->id];
         y->along = i < l.carries || in[i].along;
         switch (loop_kind(&l, i)) {
-        case AS_CARRY: y->node = graph_scan_carry(inner, all_steps(b, in[i]), arg->sharded); break;
+        case AS_CARRY: y->node = graph_scan_carry(inner, all_steps(b, in[i]), arg->has_samples); break;
         case AS_SEQUENCE: /* [outer, inner, ...] as [inner, outer, ...] */
             y->node = graph_scan_sequence(inner, in[i].along ? move_axis(b, in[i].node, 1, 0) : in[i].node);
             break;

@@ -102,17 +102,20 @@ typedef struct NodePrecision { /* of a node of the old graph */
 static bool is_contraction(const Node *n)
 {
     if (n->op == OP_ATTENTION || n->op == OP_ATTENTION_GRADIENT)
-        return n->dtype == F32 && n->sharded;
+        return n->dtype == F32 && n->has_samples;
     bool pair = n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT || (n->op == OP_EINSUM && n->inputs == 2);
     return pair && n->dtype == F32 && n->in[0]->dtype == F32 && n->in[1]->dtype == F32 &&
-           (n->in[0]->sharded || n->in[1]->sharded);
+           (n->in[0]->has_samples || n->in[1]->has_samples);
 }
 
 /* Returns true for inputs that are taken rounded: all but the sums of attention's gradient. */
 static bool takes_half(const Node *n, int input) { return is_contraction(n) && !(n->op == OP_ATTENTION_GRADIENT && input == 5); }
 
 /* Sums over samples and attention's sums stay F32. */
-static bool makes_half(const Node *n) { return is_contraction(n) && n->sharded && !(n->op == OP_ATTENTION && n->ints[3] == 1); }
+static bool makes_half(const Node *n)
+{
+    return is_contraction(n) && n->has_samples && !(n->op == OP_ATTENTION && n->ints[3] == 1);
+}
 
 /* views, and rows in place of others: the same numbers in other places */
 static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW || n->op == OP_INDEX_COPY; }
@@ -129,7 +132,7 @@ static bool is_rounded_cache(const Node *n, const NodePrecision *v)
 static bool can_round(const Node *n)
 {
     OpClass c = OP_INFO[n->op].op_class;
-    return n->dtype == F32 && n->sharded && (c == ELEMENTWISE || c == WINDOW || c == INDEXING);
+    return n->dtype == F32 && n->has_samples && (c == ELEMENTWISE || c == WINDOW || c == INDEXING);
 }
 
 static bool takes_stored(const Node *n) { return n->op == OP_CONCAT || OP_INFO[n->op].op_class == WINDOW; }
@@ -140,11 +143,11 @@ static void find_activations(const Graph *g, NodePrecision *values)
         const Node *n = g->nodes[i];
         OpClass c = OP_INFO[n->op].op_class;
         bool passes = c == ELEMENTWISE || c == WINDOW || is_move(n) || n->op == OP_SCATTER_ADD;
-        for (int k = 0; k < n->inputs && passes && n->sharded; k++)
+        for (int k = 0; k < n->inputs && passes && n->has_samples; k++)
             values[i].activation = values[i].activation || values[n->in[k]->id].activation;
-        if (n->op == OP_GATHER && n->sharded && !n->in[0]->sharded) /* rows of a table */
+        if (n->op == OP_GATHER && n->has_samples && !n->in[0]->has_samples) /* rows of a table */
             values[i].activation = true;
-        if (is_contraction(n) && n->sharded)
+        if (is_contraction(n) && n->has_samples)
             values[i].activation = true;
     }
 }
@@ -307,7 +310,7 @@ static Node **inputs_of(const Narrower *w, const Node *n, bool half)
 static Node *narrow_contraction(const Narrower *w, const Node *n)
 {
     Node like = *n;
-    if (!n->sharded) {
+    if (!n->has_samples) {
         like.ints = NEW_ARRAY(int64_t, n->int_count + 1);
         if (n->int_count)
             memcpy(like.ints, n->ints, sizeof *n->ints * (size_t)n->int_count);

@@ -60,7 +60,7 @@ static Node *one_table(Graph *g, const Node *x)
         const Node *c = n->in[0]->op == OP_BROADCAST ? n->in[0]->in[0] : n->in[0];
         n = c->op == OP_VALID ? n->in[1] : n;
     }
-    if (n->op != OP_SCATTER_ADD || !n->sharded || !is_constant(n->in[0], 0))
+    if (n->op != OP_SCATTER_ADD || !n->has_samples || !is_constant(n->in[0], 0))
         return NULL;
     Node *v = select_valid(g, graph_cast(g, n->in[2], F64));
     return graph_scatter_add(g, graph_fill(g, 0, n->shape, F64), n->in[1], v, (int)n->ints[0], true);
@@ -93,7 +93,7 @@ static int add_accumulator(Reporter *r, const char *name, int number, Node *adde
 static int add_sum(Reporter *r, const char *name, int number, Node *x)
 {
     Graph *g = r->step;
-    bool known = !x->sharded && r->model->accumulate <= 1;
+    bool known = !x->has_samples && r->model->accumulate <= 1;
     Node *added = known ? graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)) : one_table(g, x);
     return add_accumulator(r, name, number, added ? added : graph_sum_samples(g, select_valid(g, x), NULL, 0), known);
 }
@@ -132,7 +132,7 @@ static void find_sides(Reporter *r)
     const Graph *g = r->source;
     for (int i = 0; i < g->node_count; i++) {
         const Node *n = g->nodes[i];
-        bool after = false, of_step = n->sharded || n->op == OP_INPUT || n->op == OP_VALID || n->op == OP_RANDOM ||
+        bool after = false, of_step = n->has_samples || n->op == OP_INPUT || n->op == OP_VALID || n->op == OP_RANDOM ||
                                       (n->op == OP_RUN && (n->ints[0] == RUN_SAMPLES || n->ints[0] == RUN_MICRO));
         for (int k = 0; k < n->inputs; k++) {
             after = after || r->after_total[n->in[k]->id];

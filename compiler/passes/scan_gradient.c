@@ -82,7 +82,7 @@ static Sweep begin_sweep(Reverse *r)
 
 static void contribute(Sweep *s, Node *n, Node *gradient)
 {
-    if (gradient->sharded && !n->sharded)
+    if (gradient->has_samples && !n->has_samples)
         gradient = graph_sum_samples(s->g, gradient, NULL, 0);
     sweep_contribute(s, n, gradient);
 }
@@ -232,7 +232,7 @@ static bool build_step(Reverse *r)
 static double bytes_of(const Node *n)
 {
     double bytes = (double)shape_count(&n->shape) * dtype_bytes(n->dtype);
-    return n->op == OP_SCAN ? 1e30 : n->sharded ? bytes : bytes / 64;
+    return n->op == OP_SCAN ? 1e30 : n->has_samples ? bytes : bytes / 64;
 }
 
 static bool is_expensive(const Node *n)
@@ -361,7 +361,7 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
             continue;
         const Node *arg = l->arg[i];
         Node *initial = r->given[i] ? r->given[i] : graph_fill(r->g, 0, arg->shape, arg->dtype);
-        carries[i] = graph_scan_carry(inner, initial, arg->sharded);
+        carries[i] = graph_scan_carry(inner, initial, arg->has_samples);
     }
     for (int o = 0; o < r->output_count; o++)
         needed[b->results[o].value->id] = true;
@@ -401,7 +401,7 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
 /* For samples that no given gradient selects, the loop's gradients are zero. */
 static void contribute_selected(Reverse *r, Node *n, Node *gradient)
 {
-    if (gradient->sharded && r->common.count)
+    if (gradient->has_samples && r->common.count)
         selection_record(r->s, gradient, &r->common);
     contribute(r->s, n, gradient);
 }

@@ -169,7 +169,8 @@ static void add_places(Sweep *s, Selection *to, const Node *n, int axis)
 
 /* Axis k of the result is axis[k] of the operand of the conditions, -1: none. A condition that varies along an axis that the
  * result lacks is dropped: elements are added up along it. */
-static void add_moved(Sweep *s, Selection *to, const Selection *from, int rank, const int *axis, int result_rank, bool sharded)
+static void add_moved(Sweep *s, Selection *to, const Selection *from, int rank, const int *axis, int result_rank,
+                      bool has_samples)
 {
     for (int i = 0; i < from->count; i++) {
         Node *c = of_rank(s->g, from->conditions[i], rank);
@@ -186,7 +187,7 @@ static void add_moved(Sweep *s, Selection *to, const Selection *from, int rank, 
             if (c->shape.extent[a] == 1)
                 order[count++] = a;
         }
-        if (found == varies && count == rank && (sharded || !c->sharded))
+        if (found == varies && count == rank && (has_samples || !c->has_samples))
             add_condition(s, to, graph_reshape(s->g, graph_transpose(s->g, c, order), shape));
     }
 }
@@ -197,7 +198,7 @@ static void add_of_axes(Sweep *s, Selection *to, const Node *n, int k)
     int axis[MAX_RANK];
     for (int i = 0; i < n->shape.rank; i++)
         axis[i] = axis_of_operand(n, k, i);
-    add_moved(s, to, selection_of(s, n->in[k]), n->in[k]->shape.rank, axis, n->shape.rank, n->sharded);
+    add_moved(s, to, selection_of(s, n->in[k]), n->in[k]->shape.rank, axis, n->shape.rank, n->has_samples);
 }
 
 /* The same for a contraction: axis i of the gradient is letters[i]; those of y are in y_letters. */
@@ -212,10 +213,10 @@ static void add_of_letters(Sweep *s, Selection *to, const Selection *from, const
 }
 
 /* Adds conditions that are the same for all elements. */
-static void add_of_samples(Sweep *s, Selection *to, const Selection *from, bool sharded)
+static void add_of_samples(Sweep *s, Selection *to, const Selection *from, bool has_samples)
 {
     for (int i = 0; i < from->count; i++)
-        if (shape_count(&from->conditions[i]->shape) == 1 && (sharded || !from->conditions[i]->sharded))
+        if (shape_count(&from->conditions[i]->shape) == 1 && (has_samples || !from->conditions[i]->has_samples))
             add_condition(s, to, graph_reshape(s->g, from->conditions[i], SCALAR));
 }
 
@@ -300,7 +301,7 @@ static Selection read_selection(Sweep *s, const Node *n)
         add_of_axes(s, &y, n, 0);
         return y;
     case OP_SCATTER_ADD: /* a sum over samples has no selection */
-        if (node_is_zero(in[0]) && n->sharded)
+        if (node_is_zero(in[0]) && n->has_samples)
             add_of_axes(s, &y, n, 2);
         return y;
     case OP_GROUP_SUM: /* combines samples */ add_of_samples(s, &y, selection_of(s, in[0]), false); return y;
@@ -344,7 +345,7 @@ Node *selection_of_contraction(Sweep *s, Node *gradient, const Node *from, const
     else
         add_of_samples(s, &y, x, true);
     for (int i = 0; i < y.count; i++)
-        if (gradient->sharded || !y.conditions[i]->sharded)
+        if (gradient->has_samples || !y.conditions[i]->has_samples)
             APPEND(kept.conditions, kept.count, y.conditions[i]);
     selection_record(s, gradient, &kept);
     return gradient;

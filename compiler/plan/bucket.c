@@ -215,7 +215,7 @@ static void find_waited(Ordering *o)
     for (int t = p->task_count - 1; t >= 0; t--) {
         o->waited[t] = o->reduces[t] && feeds[t] && all_reduces(p->tasks[t]);
         for (int i = 0; i < o->needs[t].count; i++)
-            feeds[o->needs[t].before[i]] |= feeds[t] || (p->tasks[t]->kind == TASK_KERNEL && p->tasks[t]->writes[0]->sharded);
+            feeds[o->needs[t].before[i]] |= feeds[t] || (p->tasks[t]->kind == TASK_KERNEL && p->tasks[t]->writes[0]->has_samples);
     }
 }
 
@@ -725,7 +725,7 @@ static void find_reduces(Ordering *o)
         o->group[t] = -1;
         if (task->kind != TASK_TRANSFER)
             continue;
-        if (task->write_count != 1 || task->writes[0]->sharded)
+        if (task->write_count != 1 || task->writes[0]->has_samples)
             die("a transfer of what is not one value");
         o->reduces[t] = tensor_bytes(task->writes[0], 1) > 0;
     }

@@ -69,7 +69,7 @@ static void find_tensor(Found *found, const Tensor *x, TensorKind kind, Samples 
     f->name = f->name ? f->name : x->name;
     f->bytes = bytes.used > f->bytes.used ? bytes : f->bytes;
     f->used |= used;
-    f->each = x->sharded ? tensor_bytes(x, 1) : 0;
+    f->each = x->has_samples ? tensor_bytes(x, 1) : 0;
     f->type = (int)x->dtype + 1;
 }
 
@@ -265,7 +265,7 @@ static Access access_of(Placing *s, const Tensor *x)
         bytes = elements ? same_bytes(mgpu_even_part(elements, a->devices, 1) * dtype_bytes(x->dtype)) : bytes;
         int buffer = add_block(s, x->name, BUFFER_TEMPORARY, bytes);
         s->buffers[s->count - 1].elements = elements;
-        s->buffers[s->count - 1].each = x->sharded ? tensor_bytes(x, 1) : 0;
+        s->buffers[s->count - 1].each = x->has_samples ? tensor_bytes(x, 1) : 0;
         s->buffers[s->count - 1].type = (uint8_t)(x->dtype + 1);
         return whole_buffer(buffer, bytes.used);
     }
@@ -337,7 +337,7 @@ void find_locals(const Phase *p, const Order *o, bool *local, int64_t *chunk)
     for (int i = 0; i < p->tensor_count; i++) {
         const Tensor *x = p->tensors[i];
         region[i] = -1;
-        local[i] = x->kind == TENSOR_TEMPORARY && x->sharded && !x->partial && o->group_of[i] < 0;
+        local[i] = x->kind == TENSOR_TEMPORARY && x->has_samples && !x->partial && o->group_of[i] < 0;
     }
     for (int c = 0; c < o->call_count; c++) {
         const Task *t = o->calls[c];

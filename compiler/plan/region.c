@@ -46,9 +46,9 @@ static double sample_bytes(const Task *t)
 {
     double bytes = 0;
     for (int i = 0; i < t->read_count; i++)
-        bytes += t->reads[i]->sharded ? (double)tensor_bytes(t->reads[i], 1) : 0;
+        bytes += t->reads[i]->has_samples ? (double)tensor_bytes(t->reads[i], 1) : 0;
     for (int i = 0; i < t->write_count; i++)
-        bytes += t->writes[i]->sharded ? (double)tensor_bytes(t->writes[i], 1) : 0;
+        bytes += t->writes[i]->has_samples ? (double)tensor_bytes(t->writes[i], 1) : 0;
     return bytes;
 }
 
@@ -56,7 +56,7 @@ static double weight_bytes(const Task *t)
 {
     double bytes = 0;
     for (int i = 0; i < t->read_count; i++)
-        bytes += t->reads[i]->sharded ? 0 : (double)tensor_bytes(t->reads[i], 1);
+        bytes += t->reads[i]->has_samples ? 0 : (double)tensor_bytes(t->reads[i], 1);
     return bytes;
 }
 
@@ -67,7 +67,7 @@ static bool tensor_conflicts(const Cutting *c, const Task *t, const Tensor *x, b
 {
     if ((write ? c->touched : c->written)[x->id] != c->number)
         return false;
-    return !x->sharded || !by_sample(t) || c->whole[x->id];
+    return !x->has_samples || !by_sample(t) || c->whole[x->id];
 }
 
 static bool conflicts(const Cutting *c, const Task *t)

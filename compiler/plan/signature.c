@@ -17,8 +17,8 @@
 /* ---- the table of kernels */
 static Parameter parameter_of(const Tensor *x)
 {
-    return x->sharded ? (Parameter){.dtype = x->dtype, .each = tensor_bytes(x, 1)}
-                      : (Parameter){.dtype = x->dtype, .bytes = tensor_bytes(x, 1)};
+    return x->has_samples ? (Parameter){.dtype = x->dtype, .each = tensor_bytes(x, 1)}
+                          : (Parameter){.dtype = x->dtype, .bytes = tensor_bytes(x, 1)};
 }
 
 static Signature signature_of(const Task *t)

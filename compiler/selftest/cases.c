@@ -166,7 +166,7 @@ static double **interpret_case(CaseValues *v, double noise, uint64_t noise_seed)
     return in.values;
 }
 
-static int64_t result_elements(const Node *n) { return shape_count(&n->shape) * (n->sharded ? SAMPLES : 1); }
+static int64_t result_elements(const Node *n) { return shape_count(&n->shape) * (n->has_samples ? SAMPLES : 1); }
 
 /* Computes how much noise changes each result: the largest change of several tries. Every second try has AS_MUCH times the noise,
  * for results that jump when a number is near an integer or two numbers are nearly equal. Where noise turns a number into NaN or

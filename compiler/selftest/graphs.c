@@ -210,7 +210,7 @@ static Node *any_reduction(Pool *p)
             axes[count++] = i;
     switch (draw(6)) {
     case 0: return count ? graph_max(g, x, axes, count) : NULL;
-    case 1: return x->sharded ? graph_sum_samples(g, bounded(g, x), axes, count) : NULL;
+    case 1: return x->has_samples ? graph_sum_samples(g, bounded(g, x), axes, count) : NULL;
     case 2:
         if (!x->shape.rank)
             return NULL;
@@ -227,7 +227,7 @@ static Node *any_reduction(Pool *p)
         Node *sum = graph_broadcast(g, graph_reshape(g, graph_sum(g, e, axes, count), kept), x->shape);
         return graph_binary(g, OP_DIV, e, sum);
     }
-    case 4: return x->sharded ? graph_group_sum(g, bounded(g, x), draw(4)) : NULL;
+    case 4: return x->has_samples ? graph_group_sum(g, bounded(g, x), draw(4)) : NULL;
     default: return count ? graph_sum(g, x, axes, count) : NULL;
     }
 }
@@ -291,7 +291,7 @@ static Node *any_indexed(Pool *p)
     Node *y = NODE(g, OP_GATHER, &axis, 1, NULL, x, i);
     if (draw(2))
         return y;
-    bool over = !x->sharded && (i->sharded || y->sharded);
+    bool over = !x->has_samples && (i->has_samples || y->has_samples);
     return graph_scatter_add(g, x, i, bounded(g, y), (int)axis, over);
 }
 
@@ -330,7 +330,7 @@ static Node *any_einsum(Pool *p)
             *at++ = right[i];
     *at = 0;
     Node *in[2] = {bounded(g, a), bounded(g, b)};
-    Node *y = graph_einsum(g, copy_text(spec, strlen(spec)), in, 2, (a->sharded || b->sharded) && !draw(3));
+    Node *y = graph_einsum(g, copy_text(spec, strlen(spec)), in, 2, (a->has_samples || b->has_samples) && !draw(3));
     return shape_count(&y->shape) <= MOST_ELEMENTS ? y : NULL;
 }
 
@@ -496,7 +496,7 @@ static Node *any_masked_scatter(Pool *p)
     if (draw(2))
         chosen = graph_binary(g, draw(2) ? OP_AND : OP_OR, chosen, graph_valid(g));
     rows = graph_where(g, chosen, rows, graph_number(g, 0, p->real));
-    return graph_scatter_add(g, x, i, rows, (int)axis, !x->sharded && (i->sharded || rows->sharded));
+    return graph_scatter_add(g, x, i, rows, (int)axis, !x->has_samples && (i->has_samples || rows->has_samples));
 }
 
 static Node *any_node(Pool *p)
@@ -535,7 +535,7 @@ static void add_results(Pool *p, int count)
         Node *n = p->nodes[p->count - 1 - (k ? (int)draw(p->count / 2) : 0)];
         if (p->real == F32 && n->dtype == F32 && !draw(4))
             n = graph_cast(g, n, draw(2) ? BF16 : F16);
-        if (n->sharded) {
+        if (n->has_samples) {
             graph_result(g, ROLE_OUTPUT, format("o%d", k), 0, n, NULL);
             output = n;
             continue;

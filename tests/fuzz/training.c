@@ -218,7 +218,7 @@ static void run_outputs(Trainer *t)
     first_of_set = 0;
     for (int i = 0; i < t->net->plain->result_count; i++) {
         const Result *r = &t->net->plain->results[i];
-        int64_t count = shape_count(&r->value->shape) * (r->value->sharded ? samples : 1);
+        int64_t count = shape_count(&r->value->shape) * (r->value->has_samples ? samples : 1);
         for (int64_t k = 0; r->role == ROLE_OUTPUT && k < count; k++)
             trace_add(t->trace, y.values[i][k], "output %s %lld", r->name, (long long)k);
     }

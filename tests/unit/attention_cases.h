@@ -216,7 +216,7 @@ static bool is_stored(const Node *n) { return n->op == OP_INPUT || n->op == OP_V
 
 static Tensor tensor_of(const Node *n)
 {
-    return (Tensor){.kind = TENSOR_TEMPORARY, .name = "t", .dtype = n->dtype, .shape = n->shape, .sharded = n->sharded};
+    return (Tensor){.kind = TENSOR_TEMPORARY, .name = "t", .dtype = n->dtype, .shape = n->shape, .has_samples = n->has_samples};
 }
 
 /* of results that are `type`, relative to the largest */
@@ -233,7 +233,7 @@ static const char *compare_results(const Setup *s, const Case *c, Node *const *n
     for (int i = 0; i < count; i++) {
         const double *expected = s->run.values[nodes[i]->id];
         const Dtype own = nodes[i]->dtype;
-        int64_t elements = shape_count(&nodes[i]->shape) * (nodes[i]->sharded ? c->samples : 1);
+        int64_t elements = shape_count(&nodes[i]->shape) * (nodes[i]->has_samples ? c->samples : 1);
         double most = 1e-30, worst = 0;
         for (int64_t k = 0; k < elements; k++)
             most = fabs(expected[k]) > most && isfinite(expected[k]) ? fabs(expected[k]) : most;
@@ -267,8 +267,8 @@ static void compute_all(Setup *s, const Case *c, bool rounds_y, Node *all[ALL_RE
     interpret_all(s);
     for (int k = 4; k < OPERANDS; k++) { /* the gradients' operands: as they are stored */
         Node *made = all[k - 4];
-        make_leaf(s, c, k, made->shape, made->dtype, !made->sharded, 0);
-        for (int64_t i = 0, count = shape_count(&made->shape) * (made->sharded ? c->samples : 1); i < count; i++)
+        make_leaf(s, c, k, made->shape, made->dtype, !made->has_samples, 0);
+        for (int64_t i = 0, count = shape_count(&made->shape) * (made->has_samples ? c->samples : 1); i < count; i++)
             s->value[k][i] = rounded(s->run.values[made->id][i], k == 4 && !rounds_y ? F64 : made->dtype);
         in[k] = s->leaf[k];
     }
@@ -286,7 +286,7 @@ static void keep_forward(Setup *s, const Case *c, Node *const *nodes, int count,
 {
     for (int i = 0; i < count; i++)
         if (nodes[i]->op == OP_ATTENTION && !dtype_is_half(nodes[i]->in[0]->dtype))
-            for (int64_t k = 0, all = shape_count(&nodes[i]->shape) * (nodes[i]->sharded ? c->samples : 1); k < all; k++)
+            for (int64_t k = 0, all = shape_count(&nodes[i]->shape) * (nodes[i]->has_samples ? c->samples : 1); k < all; k++)
                 s->value[4 + nodes[i]->ints[3]][k] = element(results[i], k, nodes[i]->dtype);
 }
 #endif

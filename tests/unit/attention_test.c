@@ -24,12 +24,14 @@ static const char *compare(Setup *s, const Case *c, Node **nodes, int count, con
         int leaf = 0;
         while (s->leaf[leaf] != base[k])
             leaf++;
-        argument[k] = as_type(s->value[leaf], shape_count(&base[k]->shape) * (base[k]->sharded ? c->samples : 1), own[k].dtype);
+        argument[k] =
+            as_type(s->value[leaf], shape_count(&base[k]->shape) * (base[k]->has_samples ? c->samples : 1), own[k].dtype);
     }
     for (int i = 0; i < count; i++) {
         made[i] = tensor_of(nodes[i]);
         result[i] = &made[i];
-        argument[inputs + i] = as_type(NULL, shape_count(&nodes[i]->shape) * (nodes[i]->sharded ? c->samples : 1), made[i].dtype);
+        argument[inputs + i] =
+            as_type(NULL, shape_count(&nodes[i]->shape) * (nodes[i]->has_samples ? c->samples : 1), made[i].dtype);
     }
     Attention *plan = attention_plan((const Node *const *)nodes, count, base, operand, result);
     int64_t work = attention_workspace(plan);

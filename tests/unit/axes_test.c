@@ -21,10 +21,10 @@ typedef struct Case {
     int int_count;
     int64_t ints[20];
     const char *text;
-    int index;   /* bits: inputs of whole numbers, 0 and 1 */
-    int sharded; /* bits: inputs with a value for each sample */
-    bool over;   /* it sums over the samples */
-    int zero;    /* bits: inputs that are 0 */
+    int index;       /* bits: inputs of whole numbers, 0 and 1 */
+    int has_samples; /* bits: inputs with a value for each sample */
+    bool over;       /* it sums over the samples */
+    int zero;        /* bits: inputs that are 0 */
 } Case;
 
 #define S(...)                                                                                                                   \
@@ -36,19 +36,24 @@ typedef struct Case {
 
 static const Case CASES[] = {
     {OP_CAST, "abE -> abE", 1, {S(6, 4)}, INTS(F32)},
-    {OP_ADD, "NabE,abE -> NabE", 2, .shape = {S(6, 4), S(6, 4)}, .sharded = 1},
+    {OP_ADD, "NabE,abE -> NabE", 2, .shape = {S(6, 4), S(6, 4)}, .has_samples = 1},
     {OP_SUM, "abc -> ac", 1, {S(6, 4, 2)}, INTS(1)},
-    {OP_SUM, "Nab -> b", 1, {S(6, 4)}, INTS(0), .sharded = 1, .over = true},
-    {OP_SUM, "NabE -> N", 1, {S(6, 4)}, INTS(0, 1), .sharded = 1},
+    {OP_SUM, "Nab -> b", 1, {S(6, 4)}, INTS(0), .has_samples = 1, .over = true},
+    {OP_SUM, "NabE -> N", 1, {S(6, 4)}, INTS(0, 1), .has_samples = 1},
     {OP_MAX, "a. -> a", 1, {S(6, 4)}, INTS(1)},
     {OP_ARGMAX, "a.b -> ab", 1, {S(6, 4, 2)}, INTS(1)},
     {OP_CUMSUM, "a.b -> a.b", 1, {S(6, 4, 2)}, INTS(1, 0)},
-    {OP_MOMENTS, "Na.,N -> a.", 2, {S(6, 4), {0}}, INTS(1), .sharded = 3, .over = true},
+    {OP_MOMENTS, "Na.,N -> a.", 2, {S(6, 4), {0}}, INTS(1), .has_samples = 3, .over = true},
     {OP_EINSUM, "ab,bc -> ac", 2, .shape = {S(6, 4), S(4, 9)}, .text = "ab,bc->ac"},
-    {OP_EINSUM, "Na,abc -> Ncb", 2, .shape = {S(6), S(6, 2, 4)}, .text = "i,ijk->kj", .sharded = 1},
-    {OP_EINSUM, "Na,Nb -> ba", 2, .shape = {S(6), S(4)}, .text = "i,o->oi", .sharded = 3, .over = true},
+    {OP_EINSUM, "Na,abc -> Ncb", 2, .shape = {S(6), S(6, 2, 4)}, .text = "i,ijk->kj", .has_samples = 1},
+    {OP_EINSUM, "Na,Nb -> ba", 2, .shape = {S(6), S(4)}, .text = "i,o->oi", .has_samples = 3, .over = true},
     {OP_CONVOLVE, "..a,ba.. -> ..b", 2, {S(7, 5, 4), S(6, 4, 3, 3)}, INTS(2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)},
-    {OP_CONVOLVE, "Nabc,dc.. -> Nabd", 2, {S(6, 4, 4), S(6, 4, 1, 1)}, INTS(2, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1), .sharded = 1},
+    {OP_CONVOLVE,
+     "Nabc,dc.. -> Nabd",
+     2,
+     {S(6, 4, 4), S(6, 4, 1, 1)},
+     INTS(2, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1),
+     .has_samples = 1},
     {OP_CONVOLVE, ".a2,a3.. -> .a3", 2, {S(8, 8), S(12, 2, 3)}, INTS(1, 1, 0, 0, 1, 1, 4)},
     {OP_CONVOLVE,
      "...a,ba... -> ...b",
@@ -56,10 +61,10 @@ static const Case CASES[] = {
      {S(6, 6, 6, 4), S(6, 4, 1, 1, 1)},
      INTS(3, 1, 2, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 1)},
     {OP_CONVOLVE_WEIGHT, "..a,..b -> ba..", 2, {S(7, 5, 4), S(5, 3, 6)}, INTS(2, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 3, 3)},
-    {OP_CONVOLVE_WEIGHT, "Nab,Nac -> cb.", 2, {S(6, 4), S(6, 2)}, INTS(1, 1, 0, 0, 1, 1, 1, 1), .sharded = 3, .over = true},
+    {OP_CONVOLVE_WEIGHT, "Nab,Nac -> cb.", 2, {S(6, 4), S(6, 2)}, INTS(1, 1, 0, 0, 1, 1, 1, 1), .has_samples = 3, .over = true},
     {OP_CONVOLVE_WEIGHT, ".a2,.a3 -> a3..", 2, {S(8, 8), S(6, 12)}, INTS(1, 1, 0, 0, 1, 1, 4, 3)},
     {OP_ATTENTION, ".a2.,.a.,.a. -> .a2.", 3, {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5)}, INTS(1, 0, HALF, 0)},
-    {OP_ATTENTION, "Nab2.,N.b.,N.b. -> Nab2.", 3, {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5)}, INTS(0, 0, HALF, 0), .sharded = 7},
+    {OP_ATTENTION, "Nab2.,N.b.,N.b. -> Nab2.", 3, {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5)}, INTS(0, 0, HALF, 0), .has_samples = 7},
     {OP_ATTENTION, "ab2.,.b.,.b. -> b2a.", 3, {S(6, 4, 3), S(6, 2, 3), S(6, 2, 5)}, INTS(0, 0, HALF, 1)},
     {OP_ATTENTION_GRADIENT,
      "ab2.,.b.,.b.,ab2.,ab2.,b2a. -> ab2.",
@@ -98,7 +103,7 @@ static const Case CASES[] = {
     {OP_WINDOW_SUM_GRADIENT, "a.b -> a.b", 1, {S(6, 3, 4)}, INTS(1, 3, 1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 6, 7, 4)},
     {OP_RESHAPE, "ab64E -> ab.E", 1, {S(6, 768)}, INTS(6, 12, 64)},
     {OP_RESHAPE, "abcdE -> a.bcdE", 1, {S(6, 4, 9, 5)}, INTS(6, 1, 4, 9, 5)},
-    {OP_RESHAPE, "Na..E -> Na20E", 1, {S(6, 4, 5)}, INTS(120), .sharded = 1},
+    {OP_RESHAPE, "Na..E -> Na20E", 1, {S(6, 4, 5)}, INTS(120), .has_samples = 1},
     {OP_RESHAPE, "a..bE -> a..bE", 1, {S(6, 4, 6, 2)}, INTS(6, 6, 4, 2)},
     {OP_TRANSPOSE, "abc -> cab", 1, {S(6, 4, 2)}, INTS(2, 0, 1)},
     {OP_SLICE, "a.b. -> a.b.", 1, {S(6, 4, 2, 5)}, INTS(0, 1, 0, 4, 6, 3, 2, 5, 1, 1, 1, -1)},
@@ -108,17 +113,25 @@ static const Case CASES[] = {
     {OP_BROADCAST, "ab -> cab", 1, {S(4, 2)}, INTS(6, 4, 2)},
     {OP_BROADCAST, ".a -> bca", 1, {S(1, 2)}, INTS(6, 4, 2)},
     {OP_GATHER, "a.b,cd -> acdb", 2, {S(6, 5, 4), S(2, 3)}, INTS(1), .index = 2},
-    {OP_GATHER, ".a,Nb -> Nba", 2, {S(5, 4), S(6)}, INTS(0), .index = 2, .sharded = 2},
+    {OP_GATHER, ".a,Nb -> Nba", 2, {S(5, 4), S(6)}, INTS(0), .index = 2, .has_samples = 2},
     {OP_SCATTER_ADD, "+a.b,cd,acdb -> a.b", 3, {S(6, 5, 4), S(2, 3), S(6, 2, 3, 4)}, INTS(1), .index = 2},
-    {OP_SCATTER_ADD, "+.a,Nb,Nba -> .a", 3, {S(5, 4), S(6), S(6, 4)}, INTS(0), .index = 2, .sharded = 6, .over = true},
-    {OP_SCATTER_ADD, "+.a,Nb,Nba -> .a", 3, {S(5, 4), S(6), S(6, 4)}, INTS(0), .index = 2, .sharded = 6, .over = true, .zero = 1},
+    {OP_SCATTER_ADD, "+.a,Nb,Nba -> .a", 3, {S(5, 4), S(6), S(6, 4)}, INTS(0), .index = 2, .has_samples = 6, .over = true},
+    {OP_SCATTER_ADD,
+     "+.a,Nb,Nba -> .a",
+     3,
+     {S(5, 4), S(6), S(6, 4)},
+     INTS(0),
+     .index = 2,
+     .has_samples = 6,
+     .over = true,
+     .zero = 1},
     {OP_INDEX_COPY, "a.b,.,a.b -> a.b", 3, {S(6, 5, 4), S(1), S(6, 1, 4)}, INTS(1), .index = 2},
-    {OP_INDEX_COPY, "N.a,N,Na -> N.a", 3, {S(5, 4), {0}, S(4)}, INTS(0), .index = 2, .sharded = 7},
+    {OP_INDEX_COPY, "N.a,N,Na -> N.a", 3, {S(5, 4), {0}, S(4)}, INTS(0), .index = 2, .has_samples = 7},
     {OP_TOP_K, "a.b -> a.b", 1, {S(6, 5, 4)}, INTS(1, 2, 0)},
-    {OP_GROUP_SUM, "N3ab -> N3ab", 1, {S(6, 4)}, INTS(3), .sharded = 1},
-    {OP_GROUP_SUM, "N0ab -> N0ab", 1, {S(6, 4)}, INTS(0), .sharded = 1},
+    {OP_GROUP_SUM, "N3ab -> N3ab", 1, {S(6, 4)}, INTS(3), .has_samples = 1},
+    {OP_GROUP_SUM, "N0ab -> N0ab", 1, {S(6, 4)}, INTS(0), .has_samples = 1},
     {OP_GROUP_SUM, "ab -> N3ab", 1, {S(6, 4)}, INTS(3)},
-    {OP_STOP_GRADIENT, "NabE -> NabE", 1, .shape = {S(6, 4)}, .sharded = 1},
+    {OP_STOP_GRADIENT, "NabE -> NabE", 1, .shape = {S(6, 4)}, .has_samples = 1},
     {OP_OWN, "abE -> abE", 1, .shape = {S(6, 4)}},
 };
 
@@ -156,12 +169,12 @@ static const char *rule_text(const Node *n, const Factors *f)
 
 typedef struct Array {
     Shape shape;
-    bool sharded;
+    bool has_samples;
     int64_t samples;
     double *data;
 } Array;
 
-static int64_t count_of(const Array *a) { return shape_count(&a->shape) * (a->sharded ? a->samples : 1); }
+static int64_t count_of(const Array *a) { return shape_count(&a->shape) * (a->has_samples ? a->samples : 1); }
 
 static const Array *given; /* the operands of the operation that is interpreted */
 
@@ -197,10 +210,10 @@ static Array result_of(const Case *c, const int64_t *ints, const Array *in, Node
     for (int k = 0; k < c->inputs; k++) {
         variables[k] = (Variable){.name = format("v%d", k), .dtype = type_of(c, k), .shape = in[k].shape};
         inputs[k] = (Input){.name = format("i%d", k), .dtype = type_of(c, k), .shape = in[k].shape};
-        operand[k] = c->zero >> k & 1 ? graph_fill(g, 0, in[k].shape, type_of(c, k))
-                     : in[k].sharded  ? graph_input(g, k)
-                                      : graph_variable(g, k);
-        samples = in[k].sharded ? in[k].samples : samples;
+        operand[k] = c->zero >> k & 1    ? graph_fill(g, 0, in[k].shape, type_of(c, k))
+                     : in[k].has_samples ? graph_input(g, k)
+                                         : graph_variable(g, k);
+        samples = in[k].has_samples ? in[k].samples : samples;
     }
     Node like = {.op = c->op,
                  .in = operand,
@@ -215,7 +228,7 @@ static Array result_of(const Case *c, const int64_t *ints, const Array *in, Node
     Interpretation once = {.samples = samples, .exact = true, .leaf = give_leaf};
     interpret(g, &once);
     *node = n;
-    return (Array){n->shape, n->sharded, samples, once.values[n->id]};
+    return (Array){n->shape, n->has_samples, samples, once.values[n->id]};
 }
 
 /* part p of `parts` along an axis, of a copy; add: adds it to where it is in *to instead */
@@ -224,14 +237,14 @@ static Array part_of(const Array *a, int axis, int64_t p, int64_t parts, const A
     Array part = *a;
     bool samples = axis == SAMPLES_AXIS;
     const Array *whole = to ? to : a;
-    int64_t extent = !samples ? whole->shape.extent[axis] : whole->sharded ? whole->samples : 1;
+    int64_t extent = !samples ? whole->shape.extent[axis] : whole->has_samples ? whole->samples : 1;
     int64_t own = extent / parts, outer = 1, inner = 1;
     for (int i = 0; i < whole->shape.rank; i++)
         if (samples || i > axis)
             inner *= whole->shape.extent[i];
         else if (i < axis)
             outer *= whole->shape.extent[i];
-    outer *= !samples && whole->sharded ? whole->samples : 1;
+    outer *= !samples && whole->has_samples ? whole->samples : 1;
     if (!to) {
         *(samples ? &part.samples : &part.shape.extent[axis]) = own;
         part.data = NEW_ARRAY(double, count_of(&part) + 1);
@@ -379,18 +392,18 @@ static bool try_ways(const Case *c, const Array *in, const Array *whole, const N
         bool possible = partial || factor, any = false;
         for (int k = 0; k < c->inputs; k++) {
             d.from[k] = partial >> k & 1 ? IS_PARTIAL : IS_REPLICATED;
-            possible = possible && !(partial >> k & 1 && (type_of(c, k) != F64 || in[k].sharded));
+            possible = possible && !(partial >> k & 1 && (type_of(c, k) != F64 || in[k].has_samples));
             int axis = factor ? axis_with(&f->operand[k], factor) : -1;
             if (axis >= 0) {
                 possible = possible && !(partial >> k & 1);
                 d.from[k] = (AxisPlacement){SHARDED, axis};
                 any = true;
             }
-            if (in[k].sharded && !(d.from[k].kind == SHARDED && d.from[k].axis == SAMPLES_AXIS))
+            if (in[k].has_samples && !(d.from[k].kind == SHARDED && d.from[k].axis == SAMPLES_AXIS))
                 possible = false; /* on this axis of the mesh, samples are sharded */
         }
         bool made = factor && !any; /* each device may compute its range of an axis that no operand has */
-        if (!possible || (made && partial) || (n->sharded && !c->sharded))
+        if (!possible || (made && partial) || (n->has_samples && !c->has_samples))
             continue;
         ask(&d, n);
         if (made)
@@ -419,7 +432,7 @@ static bool refuses_others(const Case *c, const Array *in, const Node *n, const 
     bool right = true;
     for (int k = 0; k < c->inputs; k++)
         for (int axis = 0; axis < VALUE_AXES; axis++) {
-            bool has = axis == SAMPLES_AXIS ? in[k].sharded : axis == ELEMENTS_AXIS || axis < in[k].shape.rank;
+            bool has = axis == SAMPLES_AXIS ? in[k].has_samples : axis == ELEMENTS_AXIS || axis < in[k].shape.rank;
             Devices d = {.count = 2};
             if (!has || f->operand[k].factor[axis])
                 continue;
@@ -440,7 +453,7 @@ static bool has_more(const Case *c, int rank)
     enum { MORE = 3 };
     bool other = c->op == OP_EINSUM || c->op == OP_CONVOLVE || c->op == OP_CONVOLVE_WEIGHT || c->op == OP_MOMENTS ||
                  c->op == OP_GATHER || c->op == OP_SCATTER_ADD || c->op == OP_INDEX_COPY || c->op == OP_ATTENTION ||
-                 c->op == OP_ATTENTION_GRADIENT || c->op == OP_REDUCE_MOMENTS || c->sharded;
+                 c->op == OP_ATTENTION_GRADIENT || c->op == OP_REDUCE_MOMENTS || c->has_samples;
     Array all[MOST], one[MORE][MOST], y[MORE];
     Node *n;
     for (int k = 0; k < c->inputs && !other; k++) {
@@ -474,7 +487,7 @@ static bool run(const Case *c)
 {
     Array in[MOST];
     for (int k = 0; k < c->inputs; k++) {
-        in[k] = (Array){c->shape[k], c->sharded >> k & 1, SAMPLES, NULL};
+        in[k] = (Array){c->shape[k], c->has_samples >> k & 1, SAMPLES, NULL};
         in[k].data = NEW_ARRAY(double, count_of(&in[k]) + 1);
         for (int64_t i = 0; i < count_of(&in[k]); i++)
             in[k].data[i] = c->zero >> k & 1 ? 0 : random_number(type_of(c, k) != F64);
@@ -492,7 +505,7 @@ static bool run(const Case *c)
         for (int64_t devices = 2; devices <= 3; devices++) {
             bool samples = factor && f.extent[factor] == 0;
             int64_t unit = samples && f.result.factor[SAMPLES_AXIS] ? f.result.unit[SAMPLES_AXIS] : 1;
-            if (factor && (unit == 0 || (samples && !c->sharded) || (samples ? SAMPLES / unit : f.extent[factor]) % devices))
+            if (factor && (unit == 0 || (samples && !c->has_samples) || (samples ? SAMPLES / unit : f.extent[factor]) % devices))
                 continue;
             right = try_ways(c, in, &whole, n, &f, factor, devices, &ways) && right;
         }

@@ -86,9 +86,9 @@ static const char *compare(Model *m, const Graph *a, const Graph *b)
     Outcome x = machine_run(&machine, (Graph *)a, false), y = machine_run(&machine, (Graph *)b, false);
     for (int i = 0; i < a->result_count; i++) {
         const Node *p = a->results[i].value, *q = b->results[i].value;
-        if (p->sharded != q->sharded || !shape_equal(&p->shape, &q->shape) || p->dtype != q->dtype)
+        if (p->has_samples != q->has_samples || !shape_equal(&p->shape, &q->shape) || p->dtype != q->dtype)
             return format("result %d is another kind of value", i);
-        int64_t count = shape_count(&p->shape) * (p->sharded ? machine.valid[0] : 1);
+        int64_t count = shape_count(&p->shape) * (p->has_samples ? machine.valid[0] : 1);
         for (int64_t k = 0; k < count; k++)
             if (!near(x.values[i][k], y.values[i][k], 1e-13))
                 return format("result %d, element %lld: %.17g and %.17g", i, (long long)k, x.values[i][k], y.values[i][k]);

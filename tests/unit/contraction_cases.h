@@ -67,10 +67,10 @@ static void new_variable(Model *model, const char *name, Dtype dtype, Shape shap
     }
 }
 
-static Node *new_leaf(Graph *graph, const char *name, Dtype dtype, Shape shape, bool sharded, bool shuffle)
+static Node *new_leaf(Graph *graph, const char *name, Dtype dtype, Shape shape, bool has_samples, bool shuffle)
 {
     Model *model = graph->model;
-    if (!sharded) {
+    if (!has_samples) {
         new_variable(model, name, dtype, shape, shuffle);
         return graph_variable(graph, model->variable_count - 1);
     }
@@ -85,7 +85,7 @@ static Tensor *tensor_of(Graph *graph, const char *name, Node *node, int variabl
                        .name = name,
                        .dtype = node->dtype,
                        .shape = node->shape,
-                       .sharded = node->sharded,
+                       .has_samples = node->has_samples,
                        .node = node};
     if (variable >= 0) {
         tensor->kind = TENSOR_VARIABLE;
@@ -106,7 +106,7 @@ static void add_case(const char *name, Graph *graph, Node *node, int64_t samples
         if (graph->model->variables[item.tensor[1]->index].order[k] >= 2 && case_count % 2)
             item.tensor[1]->reversed |= 1U << k;
     int result = -1;
-    if (!node->sharded) {
+    if (!node->has_samples) {
         new_variable(graph->model, "c", node->dtype, node->shape, shuffle);
         result = graph->model->variable_count - 1;
     }
@@ -115,7 +115,7 @@ static void add_case(const char *name, Graph *graph, Node *node, int64_t samples
         if (narrow >> i & 1)
             item.tensor[i]->dtype = half;
     for (int i = 0; i < 3; i++)
-        if (gaps && item.tensor[i]->sharded)
+        if (gaps && item.tensor[i]->has_samples)
             item.tensor[i]->pitch = 2 * shape_count(&item.tensor[i]->shape) + 7 + i;
     item.name = format("%s%s%s%s%s%s%s%s", name, item.tensor[1]->reversed ? " reversed" : "", gaps ? ", with gaps" : "",
                        narrow & 1 ? ", a" : "", narrow & 2 ? ", b" : "", narrow & 4 ? ", c" : "", narrow ? " " : "",
@@ -124,19 +124,19 @@ static void add_case(const char *name, Graph *graph, Node *node, int64_t samples
     APPEND(cases, case_count, item);
 }
 
-/* sharded: bit 0: a, bit 1: b, bit 2: the result */
-static void einsum_case(Dtype dtype, const char *spec, Shape a, Shape b, int sharded, int64_t samples, bool shuffle)
+/* has_samples: bit 0: a, bit 1: b, bit 2: the result */
+static void einsum_case(Dtype dtype, const char *spec, Shape a, Shape b, int has_samples, int64_t samples, bool shuffle)
 {
     Graph *graph = graph_new(new_model(), "test", NULL);
     Node *in[2];
-    in[0] = new_leaf(graph, "a", dtype, a, sharded & 1, shuffle);
-    in[1] = new_leaf(graph, "b", dtype, b, (sharded & 2) != 0, shuffle);
+    in[0] = new_leaf(graph, "a", dtype, a, has_samples & 1, shuffle);
+    in[1] = new_leaf(graph, "b", dtype, b, (has_samples & 2) != 0, shuffle);
     Node *node = graph_node(graph, OP_EINSUM, in, 2, NULL, 0, spec);
-    if ((sharded & 3) != 0 && !(sharded & 4))
+    if ((has_samples & 3) != 0 && !(has_samples & 4))
         node = graph_einsum(graph, spec, in, 2, true);
     static const char *const where[] = {"", " a[n]", " b[n]", " a[n] b[n]"};
-    add_case(format("%s %s, %s %s%s%s n=%lld", dtype_name(dtype), spec, shape_text(&a), shape_text(&b), where[sharded & 3],
-                    sharded & 4 ? " c[n]" : "", (long long)samples),
+    add_case(format("%s %s, %s %s%s%s n=%lld", dtype_name(dtype), spec, shape_text(&a), shape_text(&b), where[has_samples & 3],
+                    has_samples & 4 ? " c[n]" : "", (long long)samples),
              graph, node, samples, shuffle);
 }
 
@@ -369,7 +369,7 @@ static int64_t place_of(const Case *item, int operand, int64_t i)
 static int64_t elements(const Case *item, int operand)
 {
     const Tensor *tensor = item->tensor[operand];
-    return shape_count(&tensor->shape) * (tensor->sharded ? item->samples : 1);
+    return shape_count(&tensor->shape) * (tensor->has_samples ? item->samples : 1);
 }
 
 /* elements from the first to the last, with the gaps between */

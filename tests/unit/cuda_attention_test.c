@@ -96,7 +96,7 @@ static const char *run_job(const Job *j, void *module, CheckedGpu *gpu)
     int64_t bytes[MOST], per_sample, work = cuda_attention_workspace(j->plan, &per_sample) + per_sample * j->item->samples;
     for (int i = 0; i < count; i++) {
         const Node *node = i < inputs ? attention_operand(j->nodes[0]->in[i], is_stored) : j->nodes[i - inputs];
-        int64_t elements = shape_count(&node->shape) * (node->sharded ? j->item->samples : 1);
+        int64_t elements = shape_count(&node->shape) * (node->has_samples ? j->item->samples : 1);
         const double *values = NULL;
         for (int leaf = 0; leaf < OPERANDS && i < inputs; leaf++)
             values = s->leaf[leaf] == node ? s->value[leaf] : values;

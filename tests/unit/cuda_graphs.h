@@ -6,7 +6,7 @@
 
 static void add_output(Graph *g, Node *n)
 {
-    if (n->sharded)
+    if (n->has_samples)
         graph_result(g, ROLE_OUTPUT, format("y%d", g->result_count), 0, n, NULL);
     else
         graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, n->dtype, n->shape)->ints[0], n, NULL);

@@ -34,7 +34,7 @@ static int64_t draw(int64_t below)
 
 /* ---- jobs: nodes of x, of a type, stored as it is or as a half */
 
-static Node *new_operand(Dtype type, Shape shape, bool sharded, int turned)
+static Node *new_operand(Dtype type, Shape shape, bool has_samples, int turned)
 {
     static const Source source = {.file = "test.net", .text = "", .length = 0};
     Model *model = NEW(Model);
@@ -45,7 +45,7 @@ static Node *new_operand(Dtype type, Shape shape, bool sharded, int turned)
     model->inputs = NEW_ARRAY(Input, 1);
     model->variables = NEW_ARRAY(Variable, 1);
     Graph *g = graph_new(model, "train", NULL);
-    if (sharded) {
+    if (has_samples) {
         model->inputs[model->input_count++] =
             (Input){.name = "x", .dtype = type, .shape = shape, .ignore = NO_LABEL, .other = NO_LABEL};
         return graph_input(g, 0);
@@ -62,9 +62,9 @@ static void add_job(Node *x, Dtype stored, Node *const *nodes, int count, const 
     Job *j = &jobs[job_count - 1];
     const Tensor *result[2];
     const Node *made[2];
-    j->operand =
-        (Tensor){.kind = TENSOR_TEMPORARY, .name = "x", .dtype = stored, .shape = x->shape, .sharded = x->sharded, .node = x};
-    if (!x->sharded) {
+    j->operand = (Tensor){
+        .kind = TENSOR_TEMPORARY, .name = "x", .dtype = stored, .shape = x->shape, .has_samples = x->has_samples, .node = x};
+    if (!x->has_samples) {
         int *order = x->graph->model->variables[0].order;
         j->operand.order = order;
         for (int i = 0; i < x->shape.rank; i++)
@@ -76,19 +76,19 @@ static void add_job(Node *x, Dtype stored, Node *const *nodes, int count, const 
                                 .name = "y",
                                 .dtype = nodes[i]->dtype,
                                 .shape = nodes[i]->shape,
-                                .sharded = nodes[i]->sharded};
+                                .has_samples = nodes[i]->has_samples};
         result[i] = &j->result[i];
         made[i] = nodes[i];
     }
     j->plan = rows_plan(made, count, &j->operand, result, true);
     j->name = format("k%d", job_count - 1);
     j->what = format("%s of %s %s%s, stored as %s", what, dtype_name(x->dtype), shape_text(&x->shape),
-                     x->sharded ? " of each sample" : "", dtype_name(stored));
+                     x->has_samples ? " of each sample" : "", dtype_name(stored));
 }
 
-static void add_jobs(Dtype type, Dtype stored, Shape shape, bool sharded, bool sums)
+static void add_jobs(Dtype type, Dtype stored, Shape shape, bool has_samples, bool sums)
 {
-    Node *x = new_operand(type, shape, sharded, job_count % 3);
+    Node *x = new_operand(type, shape, has_samples, job_count % 3);
     bool sum_type = type == I32 || type == U32 || type == I64 || type == F32 || type == F64;
     for (int axis = 0; axis < shape.rank; axis++) {
         int64_t extent = shape.extent[axis], k[] = {1, extent / 2 + 1, extent};
@@ -153,7 +153,10 @@ static void fill(const Job *j, void *memory, int64_t count)
     }
 }
 
-static int64_t bytes_of(const Tensor *t) { return shape_count(&t->shape) * (t->sharded ? SAMPLES : 1) * dtype_bytes(t->dtype); }
+static int64_t bytes_of(const Tensor *t)
+{
+    return shape_count(&t->shape) * (t->has_samples ? SAMPLES : 1) * dtype_bytes(t->dtype);
+}
 
 static const char *compare(const Job *j, int number, const void *result, const void *expected)
 {
@@ -184,7 +187,7 @@ static const char *run_job(const Job *j, void *module, CheckedGpu *gpu)
     Guarded room = guarded(work);
     arguments[j->results + 1] = room.begin;
     host[j->results + 1] = malloc((size_t)rows_workspace(j->plan) + 1);
-    const mgpu_part part = {.samples = SAMPLES, .end = j->operand.sharded ? SAMPLES : 1, .threads = 1};
+    const mgpu_part part = {.samples = SAMPLES, .end = j->operand.has_samples ? SAMPLES : 1, .threads = 1};
     (rows_are_sums(j->plan) ? mgpu_cumsum : mgpu_top_k)(rows_table(j->plan), host, &part);
     mgpu_launch launch[2];
     cuda_launches_rows(j->plan, j->name, launch);

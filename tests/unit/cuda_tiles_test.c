@@ -107,7 +107,7 @@ static void print_block_kernel(const Case *item, const char *name, Text *text)
 {
     static const char *const types[] = {[F32] = "float", [F64] = "double", [BF16] = "mgpu_bf16", [F16] = "mgpu_f16"};
     cuda_print_block_contraction(item->plan, format("%s_matmul_of", name), text);
-    bool parts = item->tensor[2]->sharded;
+    bool parts = item->tensor[2]->has_samples;
     text_add(text, "extern \"C\" __global__ void %s(const %s *a, const %s *b, %s *c, const mgpu_step *step, int64_t n)\n{\n",
              name, types[item->tensor[0]->dtype], types[item->tensor[1]->dtype], types[item->tensor[2]->dtype]);
     if (parts)

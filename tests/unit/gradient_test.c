@@ -294,7 +294,7 @@ static Node *build(Graph *g, Setup *s, const Case *c, Node **v, bool own_index)
     case OP_INDEX_COPY: return NODE(g, OP_INDEX_COPY, c->ints, 1, NULL, v[0], index, v[1]);
     case OP_SCATTER_ADD:
         v[1] = c->over ? select_valid(g, v[1]) : v[1];
-        return graph_scatter_add(g, v[0], index, v[1], (int)c->ints[0], c->over && !v[0]->sharded);
+        return graph_scatter_add(g, v[0], index, v[1], (int)c->ints[0], c->over && !v[0]->has_samples);
     case OP_GROUP_SUM: return graph_group_sum(g, select_valid(g, v[0]), c->ints[0]);
     case OP_MOMENTS: return graph_moments(g, v[0], axes, c->int_count);
     case OP_REDUCE: return graph_reduce(g, graph_sum_samples(g, select_valid(g, v[0]), NULL, 0));
@@ -360,8 +360,8 @@ static const char *compare(Graph *train, Setup *s)
     for (int k = 0; k < trained; k++) {
         const Node *n = graph_find_result(d, ROLE_GRADIENT, k)->value;
         int64_t count = shape_count(&n->shape);
-        if (n->sharded || !shape_equal(&n->shape, &s->model.variables[k].shape))
-            wrong = format("the gradient of weight %d is %s%s", k, shape_text(&n->shape), n->sharded ? " sharded" : "");
+        if (n->has_samples || !shape_equal(&n->shape, &s->model.variables[k].shape))
+            wrong = format("the gradient of weight %d is %s%s", k, shape_text(&n->shape), n->has_samples ? " sharded" : "");
         gradients[k] = NEW_ARRAY(double, count);
         memcpy(gradients[k], run.values[n->id], (size_t)count * sizeof(double));
         for (int64_t i = 0; i < count; i++)
@@ -856,11 +856,11 @@ static Node *define_softmax_columns(Graph *g, Node *x, Node *weight, Node *bias)
 }
 
 static const char *table_row(Setup *s, const char *layer, Definition *define, int parts, const double *numbers, int number_count,
-                             bool sharded)
+                             bool has_samples)
 {
     static const char *const NAMES[] = {"norm.weight", "norm.bias"};
     Graph *g = begin(s, 2);
-    Node *x = sharded ? dense(g, s, make_input(g, s, SHAPE(4), F32, -1, 1), 6) : make_weight(g, s, SHAPE(6), -1, 1),
+    Node *x = has_samples ? dense(g, s, make_input(g, s, SHAPE(4), F32, -1, 1), 6) : make_weight(g, s, SHAPE(6), -1, 1),
          *part[2] = {0};
     Node *sample = make_input(g, s, SHAPE(2, 3), F32, -1, 1), *y;
     x = graph_reshape(g, x, SHAPE(2, 3));
@@ -949,7 +949,7 @@ static const char *net_one_sum(Setup *s)
     graph_result(g, ROLE_LOSS, "loss", 0, h, NULL);
     Graph *d = differentiate(g);
     for (int i = 0; i < d->node_count; i++)
-        if (d->nodes[i]->sharded && shape_count(&d->nodes[i]->shape) == 64)
+        if (d->nodes[i]->has_samples && shape_count(&d->nodes[i]->shape) == 64)
             return format("node %d has the size of a weight for every sample", i);
     for (int v = 0; v < s->model.variable_count; v++)
         if (!node_sums_samples(graph_find_result(d, ROLE_GRADIENT, v)->value))

@@ -104,7 +104,7 @@ static void test_structure(void)
                graph_random(g, SHAPE(2), "a", true) != graph_random(g, SHAPE(2), "b", true),
            "");
     report("zeros have a sign", graph_number(g, 0.0, F32) != graph_number(g, -0.0, F32), "");
-    report("sharded", a->sharded && !w->sharded && !graph_sum_samples(g, a, NULL, 0)->sharded, "");
+    report("sharded", a->has_samples && !w->has_samples && !graph_sum_samples(g, a, NULL, 0)->has_samples, "");
     Node *count = graph_sum_samples(g, graph_number(g, 1, F32), NULL, 0);
     report("a sum over samples of one value", node_sums_samples(count) && count->in[0]->op == OP_WHERE, "");
     report("identities",
@@ -121,7 +121,7 @@ static void test_structure(void)
            inner->captured_count == 1 && outer->captured_count == 1 && outer->captured[0] == x && composite->in[0] == x &&
                composite->ints[0] == 7 && composite->data[0] == 0.5,
            "");
-    report("a result is like the body's", shape_equal(&again[0]->shape, &x->shape) && again[0]->sharded, "");
+    report("a result is like the body's", shape_equal(&again[0]->shape, &x->shape) && again[0]->has_samples, "");
     graph_result(g, ROLE_OUTPUT, "y", 0, again[0], NULL);
     Graph *copy = graph_new(&model, "test", NULL);
     for (int i = 0; i < g->node_count; i++)

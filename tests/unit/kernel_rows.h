@@ -18,7 +18,7 @@ static void add_rows(Graph *g, const char *name, Node *x)
         bool sums = x->dtype == I32 || x->dtype == U32 || x->dtype == I64 || dtype_is_float(x->dtype);
         for (int i = 0; i < 2 && sums; i++) {
             Node *y = running(g, x, axis, i);
-            if (x->sharded)
+            if (x->has_samples)
                 graph_result(g, ROLE_OUTPUT, format("%s%d_sum%d", name, axis, i), 0, y, NULL);
             else
                 graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, y->dtype, y->shape)->ints[0], y, NULL);
@@ -28,7 +28,7 @@ static void add_rows(Graph *g, const char *name, Node *x)
                 if (i == 0 && places == axis % 2) /* one of both alone */
                     continue;
                 Node *y = largest(g, x, axis, k[i], places);
-                if (x->sharded)
+                if (x->has_samples)
                     graph_result(g, ROLE_OUTPUT, format("%s%d_top%d_%d", name, axis, i, places), 0, y, NULL);
                 else
                     graph_result(g, ROLE_UPDATE, NULL, (int)new_variable(g, y->dtype, y->shape)->ints[0], y, NULL);

@@ -46,7 +46,7 @@ static void check_splits(void)
         finishes += k->partial_bytes > 0;
         for (int j = 0; j < k->read_count + k->write_count && k->split == MGPU_SPLIT_NONE; j++) {
             const Tensor *t = j < k->read_count ? k->reads[j] : k->writes[j - k->read_count];
-            if (t->sharded || shape_count(&t->shape) >= 8192)
+            if (t->has_samples || shape_count(&t->shape) >= 8192)
                 report("workers share all large kernels", format("not %s: %s", k->name, k->title));
         }
     }

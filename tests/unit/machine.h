@@ -226,7 +226,7 @@ static inline Outcome machine_run(Machine *m, Graph *g, bool update)
     for (int d = 0; d < m->devices; d++) {
         for (int i = 0; i < g->result_count; i++) {
             const Node *n = g->results[i].value;
-            int64_t count = shape_count(&n->shape) * (n->sharded ? m->capacity[d] : 1);
+            int64_t count = shape_count(&n->shape) * (n->has_samples ? m->capacity[d] : 1);
             double *copy = y.values[d * g->result_count + i] = NEW_ARRAY(double, count);
             memcpy(copy, values[d][n->id], (size_t)count * sizeof *copy);
         }

@@ -49,10 +49,10 @@ static int64_t draw(int64_t below)
 
 /* ---- making cases */
 
-static Node *new_leaf(Graph *graph, const char *name, Shape shape, bool sharded)
+static Node *new_leaf(Graph *graph, const char *name, Shape shape, bool has_samples)
 {
     Model *model = graph->model;
-    if (sharded) {
+    if (has_samples) {
         model->inputs[model->input_count++] =
             (Input){.name = name, .dtype = F32, .shape = shape, .ignore = NO_LABEL, .other = NO_LABEL};
         return graph_input(graph, model->input_count - 1);
@@ -66,14 +66,14 @@ static Node *new_leaf(Graph *graph, const char *name, Shape shape, bool sharded)
 static Tensor *tensor_of(Node *node, int which, int order)
 {
     Tensor *tensor = NEW(Tensor);
-    bool is_half = (half >> which & 1) && (which < 2 || node->sharded); /* sums over samples stay f32 */
+    bool is_half = (half >> which & 1) && (which < 2 || node->has_samples); /* sums over samples stay f32 */
     *tensor = (Tensor){.kind = TENSOR_TEMPORARY,
                        .name = "t",
                        .dtype = is_half ? BF16 : F32,
                        .shape = node->shape,
-                       .sharded = node->sharded,
+                       .has_samples = node->has_samples,
                        .node = node};
-    if (node->sharded)
+    if (node->has_samples)
         return tensor;
     Model *model = node->graph->model;
     int rank = node->shape.rank, index = which == 2 ? model->variable_count++ : (int)node->ints[0];
@@ -113,12 +113,12 @@ static Graph *new_graph(void)
     return graph_new(model, "test", NULL);
 }
 
-/* sharded: bit 0: a, bit 1: b, bit 2: the result */
-static void einsum_case(const char *spec, Shape a, Shape b, int sharded, int64_t samples, bool expected)
+/* has_samples: bit 0: a, bit 1: b, bit 2: the result */
+static void einsum_case(const char *spec, Shape a, Shape b, int has_samples, int64_t samples, bool expected)
 {
     Graph *graph = new_graph();
-    Node *in[] = {new_leaf(graph, "a", a, sharded & 1), new_leaf(graph, "b", b, (sharded & 2) != 0)};
-    Node *node = sharded & 4 ? graph_node(graph, OP_EINSUM, in, 2, NULL, 0, spec) : graph_einsum(graph, spec, in, 2, true);
+    Node *in[] = {new_leaf(graph, "a", a, has_samples & 1), new_leaf(graph, "b", b, (has_samples & 2) != 0)};
+    Node *node = has_samples & 4 ? graph_node(graph, OP_EINSUM, in, 2, NULL, 0, spec) : graph_einsum(graph, spec, in, 2, true);
     add_case(format("%s, %s %s", spec, shape_text(&a), shape_text(&b)), node, samples, 0, expected);
 }
 
@@ -319,7 +319,7 @@ static void fill(Run *run)
 {
     const Case *item = run->item;
     for (int i = 0; i < 3; i++) {
-        run->elements[i] = shape_count(&item->tensor[i]->shape) * (item->tensor[i]->sharded ? item->samples : 1);
+        run->elements[i] = shape_count(&item->tensor[i]->shape) * (item->tensor[i]->has_samples ? item->samples : 1);
         run->bytes[i] = run->elements[i] * (has_half(item, i) ? 2 : 4);
         run->memory[i] = malloc((size_t)run->bytes[i]);
         for (int64_t j = 0; i < 2 && j < run->elements[i]; j++) {
@@ -415,7 +415,8 @@ static void run_last(const Run *run)
 {
     const Case *item = run->item;
     MgpuPart want = {.samples = 1, .index = 0, .count = 1, .threads = 1, .any_speed = true};
-    MgpuLibraryMatmul *matmul = item->tensor[2]->sharded && item->samples > 1 ? mgpu_onednn_prepare(item->table, &want) : NULL;
+    MgpuLibraryMatmul *matmul =
+        item->tensor[2]->has_samples && item->samples > 1 ? mgpu_onednn_prepare(item->table, &want) : NULL;
     if (matmul == NULL)
         return;
     double *got = calloc((size_t)run->elements[2], sizeof *got);

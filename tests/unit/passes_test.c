@@ -93,9 +93,9 @@ static Node *random_einsum(Graph *g, Node *a, Node *b)
             count *= e;
         }
     }
-    bool over = (a->sharded || b->sharded) && draw(4) == 0;
+    bool over = (a->has_samples || b->has_samples) && draw(4) == 0;
     if (over) /* as all sums over samples do */
-        *(a->sharded ? &a : &b) = select_valid(g, a->sharded ? a : b);
+        *(a->has_samples ? &a : &b) = select_valid(g, a->has_samples ? a : b);
     if (draw(3)) {
         Node *in[] = {a, b};
         return graph_einsum(g, format("%s,%s->%s", letters_a, letters_b, result), in, 2, over);
@@ -140,8 +140,8 @@ static Node *random_node(Graph *g, Node **pool, int count)
         for (int i = 0; i < a->shape.rank; i++)
             if (draw(2))
                 axes[n++] = i;
-        return a->sharded && (many_sums || draw(3) == 0) ? graph_sum_samples(g, select_valid(g, a), axes, n)
-                                                         : graph_sum(g, a, axes, n);
+        return a->has_samples && (many_sums || draw(3) == 0) ? graph_sum_samples(g, select_valid(g, a), axes, n)
+                                                             : graph_sum(g, a, axes, n);
     case 11: return graph_cast(g, graph_cast(g, a, F64), F32);
     case 12: return select_valid(g, a);
     default: return tamed(g, random_einsum(g, a, b));
@@ -172,7 +172,7 @@ static Graph *random_graph(Model *m, uint64_t seed, int size)
         if (shape_count(&x->shape) > 200 || x->shape.rank > 5)
             continue;
         if (x->op == OP_MUL || x->op == OP_SUM || x->op == OP_ADD || x->op == OP_SUB)
-            x = draw(many_sums && !x->sharded ? 6 : 2) ? x : tamed(g, x);
+            x = draw(many_sums && !x->has_samples ? 6 : 2) ? x : tamed(g, x);
         APPEND(pool, count, x);
     }
     for (int i = 0; i < 6; i++) {
@@ -187,9 +187,9 @@ static const char *compare_results(Machine *m, Graph *a, Graph *b, double tolera
     Outcome x = machine_run(m, a, false), y = machine_run(m, b, false);
     for (int i = 0; i < a->result_count; i++) {
         const Node *p = a->results[i].value, *q = b->results[i].value;
-        if (p->sharded != q->sharded || !shape_equal(&p->shape, &q->shape) || p->dtype != q->dtype)
+        if (p->has_samples != q->has_samples || !shape_equal(&p->shape, &q->shape) || p->dtype != q->dtype)
             return format("result %d is another kind of value", i);
-        int64_t each = shape_count(&p->shape), samples = p->sharded ? m->valid[0] : 1;
+        int64_t each = shape_count(&p->shape), samples = p->has_samples ? m->valid[0] : 1;
         for (int64_t k = 0; k < each * samples; k++)
             if (!near(x.values[i][k], y.values[i][k], tolerance))
                 return format("result %d, element %lld: %.17g and %.17g", i, (long long)k, x.values[i][k], y.values[i][k]);
@@ -322,7 +322,7 @@ static void make_copies(Machine *m)
 static bool multiplies(const Node *n)
 {
     bool pair = n->op == OP_CONVOLVE || n->op == OP_CONVOLVE_WEIGHT || (n->op == OP_EINSUM && n->inputs == 2);
-    return pair && (n->in[0]->sharded || n->in[1]->sharded);
+    return pair && (n->in[0]->has_samples || n->in[1]->has_samples);
 }
 
 /* Products of samples take BF16; what they make is BF16, or F32 if it is a sum over samples; nothing else calculates in
@@ -343,7 +343,7 @@ static const char *wrong_types(const Graph *g, int *products)
             return format("%s (node %d) is pending in bf16", name, i);
         if (multiplies(n)) {
             (*products)++;
-            if (n->in[0]->dtype != BF16 || n->in[1]->dtype != BF16 || n->dtype != (n->sharded ? BF16 : F32))
+            if (n->in[0]->dtype != BF16 || n->in[1]->dtype != BF16 || n->dtype != (n->has_samples ? BF16 : F32))
                 return format("%s (node %d) multiplies %s and %s into %s", name, i, dtype_name(n->in[0]->dtype),
                               dtype_name(n->in[1]->dtype), dtype_name(n->dtype));
             continue;
@@ -351,14 +351,14 @@ static const char *wrong_types(const Graph *g, int *products)
         for (int k = 0; k < n->inputs; k++)
             if (n->in[k]->dtype == BF16 && !view && n->op != OP_CAST)
                 return format("%s (node %d) calculates in bf16", name, i);
-        if (n->op == OP_CAST && n->in[0]->dtype == BF16 && !n->sharded)
+        if (n->op == OP_CAST && n->in[0]->dtype == BF16 && !n->has_samples)
             return format("a value that is no sample's (node %d) is rounded for more than products", n->in[0]->id);
         if (n->op != OP_CAST || n->dtype != BF16)
             continue;
         if (n->in[0]->op == OP_VARIABLE && g->results[0].role != ROLE_INIT)
             return format("a variable is rounded at its use (node %d)", i);
         OpClass of = OP_INFO[n->in[0]->op].op_class;
-        if (n->in[0]->dtype == F32 && n->sharded && (of == ELEMENTWISE || of == WINDOW) && uses[n->in[0]->id] > 1)
+        if (n->in[0]->dtype == F32 && n->has_samples && (of == ELEMENTWISE || of == WINDOW) && uses[n->in[0]->id] > 1)
             return format("%s (node %d) is there in f32 and in bf16", OP_INFO[n->in[0]->op].name, n->in[0]->id);
     }
     return NULL;
@@ -527,7 +527,7 @@ static void test_distribute(int seeds)
         for (int i = 0; i < g->result_count; i++) {
             Result *r = &g->results[i];
             r->role = ROLE_REPORT;
-            r->value = r->value->sharded ? sum_everything(g, select_valid(g, r->value)) : all_of(g, r->value);
+            r->value = r->value->has_samples ? sum_everything(g, select_valid(g, r->value)) : all_of(g, r->value);
         }
         Machine one = machine_of(m, 11, 11), many = machine_of(m, 11, 11);
         set_variables(&one);

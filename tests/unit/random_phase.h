@@ -67,7 +67,7 @@ static inline Shape random_shape(Random *r)
 }
 
 static inline Tensor *random_tensor(RandomPhase *b, TensorKind kind, const char *name, int index, Dtype dtype, Shape shape,
-                                    bool sharded)
+                                    bool has_samples)
 {
     Tensor *x = NEW(Tensor);
     *x = (Tensor){.id = b->phase->tensor_count,
@@ -76,7 +76,7 @@ static inline Tensor *random_tensor(RandomPhase *b, TensorKind kind, const char 
                   .index = index,
                   .dtype = dtype,
                   .shape = shape,
-                  .sharded = sharded};
+                  .has_samples = has_samples};
     APPEND(b->phase->tensors, b->phase->tensor_count, x);
     return x;
 }
@@ -132,9 +132,9 @@ static inline Tensor *random_variable(RandomPhase *b, int index)
     return b->variables[index];
 }
 
-static inline Tensor *random_temporary(RandomPhase *b, Dtype dtype, Shape shape, bool sharded)
+static inline Tensor *random_temporary(RandomPhase *b, Dtype dtype, Shape shape, bool has_samples)
 {
-    return random_tensor(b, TENSOR_TEMPORARY, format("t%d", b->temporaries++), -1, dtype, shape, sharded);
+    return random_tensor(b, TENSOR_TEMPORARY, format("t%d", b->temporaries++), -1, dtype, shape, has_samples);
 }
 
 static inline void random_transfer(RandomPhase *b, Tensor *x, uint8_t transfer)
@@ -233,7 +233,8 @@ static inline void random_update(RandomPhase *b, int variable, Tensor *value, Te
 {
     Tensor *v = random_variable(b, variable);
     Task *t = random_add(b, TASK_KERNEL);
-    bool parts = !b->whole && random_chance(b->r, 20) && !(value && value->sharded) && !v->partial && shape_count(&v->shape) > 1;
+    bool parts =
+        !b->whole && random_chance(b->r, 20) && !(value && value->has_samples) && !v->partial && shape_count(&v->shape) > 1;
     t->update = true;
     t->elements = parts ? shape_count(&v->shape) : 0;
     if (value)
@@ -359,9 +360,9 @@ static inline void random_split(RandomPhase *b, const Task *t)
     static const uint8_t OTHER[] = {MGPU_SPLIT_NONE, MGPU_SPLIT_RANGE, MGPU_SPLIT_WORKERS};
     bool samples = false;
     for (int i = 0; i < t->read_count; i++)
-        samples |= t->reads[i]->sharded;
+        samples |= t->reads[i]->has_samples;
     for (int i = 0; i < t->write_count; i++)
-        samples |= t->writes[i]->sharded;
+        samples |= t->writes[i]->has_samples;
     t->kernel->split = samples && random_chance(b->r, 75) ? MGPU_SPLIT_SAMPLES : OTHER[random_below(b->r, COUNT(OTHER))];
 }
 

@@ -569,7 +569,7 @@ static int run(Graph *g, Setup *s, Role role, Numbers *out)
         int64_t each = shape_count(&r->value->shape);
         Numbers n = {r->name, SAMPLES * each, NEW_ARRAY(double, SAMPLES *each)};
         for (int64_t k = 0; k < n.count; k++)
-            n.value[k] = run.values[r->value->id][r->value->sharded ? k : k % each];
+            n.value[k] = run.values[r->value->id][r->value->has_samples ? k : k % each];
         out[count++] = n;
     }
     for (int i = 0; i < g->node_count; i++)
@@ -608,7 +608,7 @@ static const char *form_of(const Graph *g)
             return format("a body has %s", OP_INFO[n->op].name);
         if (g->parent && (node_sums_samples(n) || n->op == OP_GROUP_SUM || n->op == OP_STOP_GRADIENT))
             return format("a body has %s of samples", OP_INFO[n->op].name);
-        if (n->op == OP_RESULT && n->sharded != n->in[0]->sharded)
+        if (n->op == OP_RESULT && n->has_samples != n->in[0]->has_samples)
             return "a loop has results of both kinds";
         const char *wrong = n->op == OP_SCAN ? form_of(n->body) : NULL;
         if (wrong)

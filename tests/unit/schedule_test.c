@@ -40,7 +40,7 @@ static void make_large(Program *p, Random *r) /* samples of values: chunks becom
     for (int i = 0; i < p->phase_count; i++)
         for (int k = 0; k < p->phases[i]->tensor_count; k++) {
             Tensor *x = p->phases[i]->tensors[k];
-            if (x->kind == TENSOR_TEMPORARY && x->sharded)
+            if (x->kind == TENSOR_TEMPORARY && x->has_samples)
                 x->shape.extent[x->shape.rank++] = 1 + random_below(r, 5000);
         }
 }

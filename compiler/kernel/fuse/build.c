@@ -110,7 +110,7 @@ static Expr *value_at_point(Evaluation *e, const FusionRoot *r, Expr **axes)
 static int scatter_axes(const Node *n, Axis *axes, bool *samples)
 {
     int count = 0;
-    *samples = n->sharded || n->in[1]->sharded || n->in[2]->sharded;
+    *samples = n->has_samples || n->in[1]->has_samples || n->in[2]->has_samples;
     if (*samples)
         axes[count++] = (Axis){.extent = 1, .samples = true};
     for (int i = 0; i < n->in[2]->shape.rank; i++)
@@ -143,7 +143,7 @@ static void evaluate_loops(Fusion *f, FusionRoot *r)
     axes_of_root(x, r, axes);
     if (r->kind == ROOT_SCATTER) {
         bool samples;
-        evaluate(&e, n->in[0], n->sharded ? axes[0] : NULL, axes + n->sharded, NULL);
+        evaluate(&e, n->in[0], n->has_samples ? axes[0] : NULL, axes + n->has_samples, NULL);
         Evaluation add = {.exprs = y, .initial = e.initial, .stored = stored, .context = &c};
         y->axis_count = scatter_axes(n, y->axis, &samples);
         for (int i = 0; i < y->axis_count; i++)
@@ -153,8 +153,8 @@ static void evaluate_loops(Fusion *f, FusionRoot *r)
         evaluate(&add, n->in[2], sample, axes + samples, NULL);
     } else {
         if (f->info[n->id].replaced && !r->target) {
-            evaluate(&e, n->in[1], n->sharded ? axes[0] : NULL, axes + n->sharded + n->ints[0], NULL);
-            evaluate(&e, n->in[2], n->sharded ? axes[0] : NULL, axes + n->sharded, NULL);
+            evaluate(&e, n->in[1], n->has_samples ? axes[0] : NULL, axes + n->has_samples + n->ints[0], NULL);
+            evaluate(&e, n->in[2], n->has_samples ? axes[0] : NULL, axes + n->has_samples, NULL);
         } else {
             value_at_point(&e, r, axes);
         }
@@ -212,7 +212,7 @@ static void place_member(Exprs *x, const FusionRoot *shape, Expr **axes, FusionR
         for (int i = 0; i < shape->axis_count; i++)
             if (!r->axes[i].reduction)
                 parallel[count++] = axes[i];
-        bool samples = r->target ? r->samples : r->node->sharded;
+        bool samples = r->target ? r->samples : r->node->has_samples;
         r->sample = samples ? parallel[0] : NULL;
         for (int i = 0; i < r->shape->rank; i++)
             r->index[i] = parallel[i + samples];
@@ -365,7 +365,8 @@ static void add_moments(Nest *nest, const FusionRoot *r, const Tensor *tensor, E
         APPEND(nest->reductions, nest->reduction_count, red);
     }
     int64_t count = shape_count(&n->shape) / MOMENTS, each = count ? shape_count(&n->in[0]->shape) / count : 0;
-    Expr *pivot = evaluate_pivot(e, n, axes + 1), *samples = expr_count(x, n->in[1]->sharded, F64), *one = expr_number(x, 1, F64);
+    Expr *pivot = evaluate_pivot(e, n, axes + 1), *samples = expr_count(x, n->in[1]->has_samples, F64),
+         *one = expr_number(x, 1, F64);
     moment[MOMENT_COUNT] = expr_op(x, OP_MUL, F64, (Expr *[]){samples, expr_number(x, (double)each, F64)}, 2, NULL);
     Expr *divisor = expr_op(x, OP_MAXIMUM, F64, (Expr *[]){moment[MOMENT_COUNT], one}, 2, NULL);
     Expr *shift = expr_op(x, OP_DIV, F64, (Expr *[]){sum[0], divisor}, 2, NULL),
@@ -397,7 +398,7 @@ static Store *add_indexed_store(Nest *nest, Evaluation *e, const Node *n, const 
     for (int i = 0; i < n->shape.rank; i++)
         at[i] = i == axis ? expr_index_of(x, number, extent) : index[i < axis ? i : i + more - 1];
     Expr *value = evaluate(e, n->in[2], sample, index, NULL);
-    Store *s = add_store(nest, tensor, offset_of(x, tensor, n, n->sharded ? sample : NULL, at), value, outer, n);
+    Store *s = add_store(nest, tensor, offset_of(x, tensor, n, n->has_samples ? sample : NULL, at), value, outer, n);
     s->guard = expr_range(x, expr_index_of(x, number, 0), 0, extent);
     return s;
 }
@@ -465,7 +466,7 @@ static void build_table(Fusion *f, FusionGroup *g, Nest *nest)
     Evaluation e = {.exprs = x, .stored = stored, .context = &c};
     Expr *axes[MAX_AXES] = {0};
     axes_of_root(x, g->members[0], axes);
-    Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
+    Expr *sample = n->has_samples ? axes[0] : NULL, **index = axes + n->has_samples;
     Expr *value = evaluate(&e, n->in[0], sample, index, NULL);
     add_store(nest, tensor, offset_of(x, tensor, n, sample, index), value, false, n);
     nest_finish(nest, f->program->target);
@@ -514,10 +515,10 @@ static void build_concat(Fusion *f, FusionGroup *g, Kernel *k)
         const Shape *part = &n->in[i]->shape;
         Expr *axes[MAX_AXES] = {0}, *at[MAX_RANK] = {0};
         axes_of_root(x, g->members[0], axes);
-        x->axis[n->sharded + axis].extent = part->extent[axis];
+        x->axis[n->has_samples + axis].extent = part->extent[axis];
         for (int j = 0; j < x->axis_count; j++)
             axes[j] = expr_axis(x, j);
-        Expr *sample = n->sharded ? axes[0] : NULL, **index = axes + n->sharded;
+        Expr *sample = n->has_samples ? axes[0] : NULL, **index = axes + n->has_samples;
         memcpy(at, index, sizeof *at * (size_t)part->rank);
         at[axis] = expr_plus(x, index[axis], start);
         Expr *value = evaluate(&e, n->in[i], sample, index, NULL);

@@ -204,7 +204,7 @@ Graph *fuse_fold_channels(const Program *p, Graph *g)
     bool *stored = find_stored(g), any = false;
     for (int i = 0; i < g->node_count && p->target->convolution_cost; i++) {
         const Node *n = g->nodes[i];
-        if ((n->op != OP_CONVOLVE && n->op != OP_CONVOLVE_WEIGHT) || !n->in[0]->sharded)
+        if ((n->op != OP_CONVOLVE && n->op != OP_CONVOLVE_WEIGHT) || !n->in[0]->has_samples)
             continue;
         to[i] = cheapest(p, n, stored[n->in[0]->id]);
         if (to[i].places == 1 && to[i].channels == n->in[0]->shape.extent[n->ints[0]])

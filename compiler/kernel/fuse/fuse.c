@@ -171,7 +171,7 @@ static Node *scattered(const Node *n, const int *uses, int which)
     const Node *a = n->in[1 - which];
     double zero;
     bool fits = b->op == OP_SCATTER_ADD && uses[b->id] == 1 && node_is_constant(b->in[0], &zero) && zero == 0;
-    return fits && a->sharded == b->sharded && !node_is_sharded(a, ELEMENTS_AXIS) && a->op != OP_CONSTANT ? b : NULL;
+    return fits && a->has_samples == b->has_samples && !node_is_sharded(a, ELEMENTS_AXIS) && a->op != OP_CONSTANT ? b : NULL;
 }
 
 static Graph *scatter_into_sums(Graph *g)

@@ -172,5 +172,5 @@ Graph *fuse_copy_reordered(const Fusion *);
 FusionRoot *fuse_add_root(Fusion *, const Node *, Tensor *target);
 void fuse_add_leaves(Fusion *);     /* makes the tensors of inputs, variables, and the report */
 void fuse_number_tensors(Fusion *); /* sets phase->tensors: those that its tasks use */
-Tensor *fuse_add_tensor(Fusion *, TensorKind, const char *name, int index, Dtype, const Shape *, bool sharded, Node *);
+Tensor *fuse_add_tensor(Fusion *, TensorKind, const char *name, int index, Dtype, const Shape *, bool has_samples, Node *);
 #endif

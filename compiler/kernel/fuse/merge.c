@@ -454,7 +454,7 @@ static void add_siblings(const Fusion *f, const FusionRoot *r, FusionGroup **lis
 {
     for (int k = 0; k < r->read_count; k++) {
         const Node *n = r->reads[k].node;
-        if ((!n->sharded && shape_count(&n->shape) < SHARED_ELEMENTS) ||
+        if ((!n->has_samples && shape_count(&n->shape) < SHARED_ELEMENTS) ||
             SHARED_PART * node_elements(n) < (double)r->full * (r->samples ? SOME_SAMPLES : 1))
             continue;
         const Info *info = &f->info[n->id];

@@ -118,7 +118,7 @@ static int rank_of(const FusionGroup *g)
         return 0;
     if (g->update)
         return g->small ? 4 : 3;
-    return r->kind == ROOT_CONTRACTION && r->backward && !r->node->sharded ? 1 : 2;
+    return r->kind == ROOT_CONTRACTION && r->backward && !r->node->has_samples ? 1 : 2;
 }
 
 static bool runs_first(const FusionGroup *a, const FusionGroup *b)

@@ -42,7 +42,7 @@ static double bytes_of(const Rematerializer *a, const Node *n)
 static double read_bytes(const Rematerializer *a, const Node *leaf, const Node *v)
 {
     double whole = bytes_of(a, leaf), part = node_elements(v) * dtype_bytes(leaf->dtype);
-    return !leaf->sharded && part < whole ? part : whole;
+    return !leaf->has_samples && part < whole ? part : whole;
 }
 
 static double iterations_of(const FusionRoot *r) { return (double)r->full * (r->samples ? SOME_SAMPLES : 1); }

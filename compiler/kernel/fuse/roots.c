@@ -107,11 +107,11 @@ static bool always_root(const Node *n)
 }
 
 /* Returns true for the WHERE of a requirement: its value is stored, so that the search for a NaN's cause finds the sample. */
-static bool is_required(const Node *n) { return n->op == OP_WHERE && n->text && n->sharded; }
+static bool is_required(const Node *n) { return n->op == OP_WHERE && n->text && n->has_samples; }
 
 static bool narrows(const Node *n)
 {
-    bool many = n->sharded || shape_count(&n->shape) > 1;
+    bool many = n->has_samples || shape_count(&n->shape) > 1;
     return n->op == OP_CAST && (dtype_is_half(n->dtype) || (many && n->dtype == F32 && n->in[0]->dtype == F64));
 }
 
@@ -162,7 +162,7 @@ const Node *fuse_operand(const Fusion *f, const Node *n, int operand)
         return attention_operand(o, may_be_stored);
     if (n->op == OP_CONVOLVE && operand == 1) {
         bool reversed = f->program->target->reads_reversed;
-        for (int i = 0; i < MAX_CHAIN && (o->op == OP_TRANSPOSE || (reversed && reverses(o))) && !o->sharded; i++)
+        for (int i = 0; i < MAX_CHAIN && (o->op == OP_TRANSPOSE || (reversed && reverses(o))) && !o->has_samples; i++)
             o = o->in[0];
         return o;
     }
@@ -182,7 +182,7 @@ static void find_place(const Fusion *f, const Result *result, Info *info)
     const Node *n = result->value;
     Tensor *place = result->role == ROLE_RESULT ? f->results[result->index] : NULL;
     bool apart = is_rows(n->op) && place && place->pitch; /* row-wise kernels write results without gaps */
-    if (place && !apart && !info->result && !never_root(n) && n->sharded == place->sharded) {
+    if (place && !apart && !info->result && !never_root(n) && n->has_samples == place->has_samples) {
         info->result = place;
         info->store = true;
     }
@@ -265,7 +265,7 @@ static void estimate(Fusion *f)
             info->bytes += times * in->bytes * share;
         }
         if (f->computed[i] ||
-            (users[i] > 1 && info->flops > CHEAP_REPEATED && !is_view(n) && (n->sharded || shape_count(&n->shape) > 1))) {
+            (users[i] > 1 && info->flops > CHEAP_REPEATED && !is_view(n) && (n->has_samples || shape_count(&n->shape) > 1))) {
             info->flops = 0;
             info->bytes = size_of(n) / own;
             info->store = !f->computed[i];
@@ -311,7 +311,7 @@ static void find_replaced(Fusion *f)
         const Result *r = &g->results[i];
         const Node *n = r->value, *before = n->op == OP_INDEX_COPY ? n->in[0] : NULL;
         bool own = r->role == ROLE_UPDATE && before && before->op == OP_VARIABLE && before->ints[0] == r->index;
-        if (own && readers[before->id] == 1 && n->sharded == before->sharded && identity_order(before) &&
+        if (own && readers[before->id] == 1 && n->has_samples == before->has_samples && identity_order(before) &&
             !variable_is_placed(&g->model->variables[r->index], OVER_ELEMENTS)) {
             f->info[n->id].replaced = f->variables[r->index];
             f->variables[r->index]->replaced = true;
@@ -325,7 +325,7 @@ static bool is_gathered_weight(const Node *n) { return n->op == OP_ALL_GATHER &&
 /* Samples that are computed from a gathered weight are stored: rematerializing them would need the weight again. */
 static void store_of_gathered(Fusion *f, const Node *n)
 {
-    for (int k = 0; k < n->inputs && n->sharded && OP_INFO[n->op].op_class == ELEMENTWISE && !is_view(n); k++) {
+    for (int k = 0; k < n->inputs && n->has_samples && OP_INFO[n->op].op_class == ELEMENTWISE && !is_view(n); k++) {
         const Node *x = n->in[k];
         while (is_view(x))
             x = x->in[0];
@@ -381,7 +381,7 @@ static void store_operands(Fusion *f, const Node *n)
 
 static double elements_of_all(const Node *n)
 {
-    return (double)shape_count(&n->shape) * (n->sharded ? (double)model_samples(n->graph->model) : 1);
+    return (double)shape_count(&n->shape) * (n->has_samples ? (double)model_samples(n->graph->model) : 1);
 }
 
 /* Counts how n uses its inputs, and finds inputs whose elements are used several times. */
@@ -398,9 +398,9 @@ static void count_uses(Fusion *f, const Node *n)
         in->uses += repeated ? 0 : here || info->uses < 1 ? 1 : is_view(n) || info->expanded ? info->uses : 1;
         if (n->op == OP_SCAN)
             continue;
-        bool grows =
-            node_elements(n) > node_elements(x) && (n->op == OP_BROADCAST || n->op == OP_GATHER || n->sharded != x->sharded ||
-                                                    (n->op == OP_INDEX_COPY && !info->replaced));
+        bool grows = node_elements(n) > node_elements(x) &&
+                     (n->op == OP_BROADCAST || n->op == OP_GATHER || n->has_samples != x->has_samples ||
+                      (n->op == OP_INDEX_COPY && !info->replaced));
         bool overlaps = OP_INFO[n->op].op_class == WINDOW && repeats(n) * node_elements(n) > node_elements(x);
         bool loops =
             node_is_loop_reduction(n) && n->op != OP_SUM && n->op != OP_MAX && n->op != OP_ARGMAX && n->op != OP_GROUP_SUM;
@@ -433,13 +433,13 @@ static bool narrows_a_column(const Fusion *f, const Node *n)
 static bool worth_storing(const Fusion *f, const Node *n)
 {
     const Info *info = &f->info[n->id];
-    if (!n->sharded && shape_count(&n->shape) == 1) { /* computed once per kernel, outside of all loops, or by each thread */
+    if (!n->has_samples && shape_count(&n->shape) == 1) { /* computed once per kernel, outside of all loops, or by each thread */
         bool by_all = f->program->target->scalars_by_thread && info->expanded && info->flops > THREAD_FLOPS && !is_view(n);
         return by_all || (info->uses > 1 && info->bytes > MANY_SCALARS * dtype_bytes(F64));
     }
     if (is_view(n)) /* its input is stored instead */
         return repeats_in_runs(f, n);
-    bool for_all = f->program->target->scalars_by_thread && !n->sharded && info->around >= MANY_ELEMENTS;
+    bool for_all = f->program->target->scalars_by_thread && !n->has_samples && info->around >= MANY_ELEMENTS;
     if ((info->expanded && info->flops > (for_all ? CHEAP_FOR_ALL : CHEAP_EXPANDED)) || narrows_a_column(f, n))
         return true;
     if (info->uses < 2)
@@ -555,10 +555,10 @@ FusionRoot *fuse_add_root(Fusion *f, const Node *n, Tensor *target)
     if (target && (node_is_split(n) || target_is_split(n, target))) {
         r->axes[r->axis_count++] = axis_of_split(&n->shape);
     } else if (target) {
-        r->axis_count = axes_of_values(&n->shape, target->sharded, r->axes);
+        r->axis_count = axes_of_values(&n->shape, target->has_samples, r->axes);
     } else if (f->info[n->id].replaced) {
         r->shape = &n->in[2]->shape;
-        r->axis_count = axes_of_values(r->shape, n->sharded, r->axes);
+        r->axis_count = axes_of_values(r->shape, n->has_samples, r->axes);
     } else {
         r->axis_count = node_axes(n, r->axes);
         r->reduces = node_is_loop_reduction(n);
@@ -629,7 +629,7 @@ static bool order_of_transposed(const Node *n, int *order)
 
 static const int *order_of(const Fusion *f, const Node *n)
 {
-    if (n->sharded || n->shape.rank < 3 || f->info[n->id].operand || f->separate)
+    if (n->has_samples || n->shape.rank < 3 || f->info[n->id].operand || f->separate)
         return NULL;
     int *order = NEW_ARRAY(int, MAX_RANK);
     if (n->op == OP_CONVOLVE_WEIGHT)
@@ -645,7 +645,7 @@ static void pad_rows(const Fusion *f, const Node *n, Shape *shape)
 {
     const Info *info = &f->info[n->id];
     int64_t to = f->program->target->row_elements;
-    bool alone = f->separate || f->around || !n->sharded || n->op == OP_RESULT || n->op == OP_OWN || op_is_transfer(n->op);
+    bool alone = f->separate || f->around || !n->has_samples || n->op == OP_RESULT || n->op == OP_OWN || op_is_transfer(n->op);
     if (!to || alone || !info->matrix || info->dense || info->operand || shape->rank < 1)
         return;
     int64_t *row = &shape->extent[shape->rank - 1];
@@ -661,7 +661,7 @@ static Tensor *add_temporary(Fusion *f, Node *n, const char *label)
         shape.extent[i] = n->shape.extent[order[i]];
     if (!order)
         pad_rows(f, n, &shape);
-    Tensor *t = fuse_add_tensor(f, TENSOR_TEMPORARY, label, 0, stored_type(n), &shape, n->sharded, n);
+    Tensor *t = fuse_add_tensor(f, TENSOR_TEMPORARY, label, 0, stored_type(n), &shape, n->has_samples, n);
     if (order) {
         Memory *outer = fuse_use_program_memory(f);
         t->order = memcpy(NEW_ARRAY(int, MAX_RANK), order, sizeof *order * MAX_RANK);
@@ -673,7 +673,7 @@ static Tensor *add_temporary(Fusion *f, Node *n, const char *label)
 /* "t12_relu" */
 static const char *node_label(const Node *n) { return format("t%d_%s", n->id, node_word(n)); }
 
-static bool is_large(const Node *n) { return shape_count(&n->shape) > (n->sharded ? 16 : 4096); }
+static bool is_large(const Node *n) { return shape_count(&n->shape) > (n->has_samples ? 16 : 4096); }
 
 void fuse_find_roots(Fusion *f)
 {
@@ -739,7 +739,7 @@ void fuse_find_roots(Fusion *f)
             if (f->info[n->id].gathered == target || f->info[n->id].replaced == target)
                 continue;
         } else if (result->role == ROLE_OUTPUT) {
-            target = fuse_add_tensor(f, TENSOR_OUTPUT, format("out.%s", name), outputs++, n->dtype, &n->shape, n->sharded, n);
+            target = fuse_add_tensor(f, TENSOR_OUTPUT, format("out.%s", name), outputs++, n->dtype, &n->shape, n->has_samples, n);
         } else if (result->role == ROLE_RESULT) {
             target = f->results[result->index];
             if (f->info[n->id].result == target)

@@ -116,7 +116,7 @@ const Node *fuse_scan_operand(const Fusion *f, const Node *scan, int input)
 
 FusionRoot **fuse_scan_results(const Fusion *f, const FusionRoot *r)
 {
-    return &f->info[r->node->in[0]->id].scan_results[r->node->sharded | r->early << 1 | r->update << 2];
+    return &f->info[r->node->in[0]->id].scan_results[r->node->has_samples | r->early << 1 | r->update << 2];
 }
 
 static bool has_attention(const Graph *body)
@@ -214,7 +214,7 @@ static Node *new_argument(Build *b, Graph *to, const Node *like, Tensor *tensor)
 {
     Node arg = {.op = OP_ARG,
                 .dtype = like->dtype,
-                .sharded = like->sharded,
+                .has_samples = like->has_samples,
                 .weak = like->weak,
                 .shape = like->shape,
                 .ints = (int64_t[]){b->argument_count},
@@ -260,10 +260,10 @@ static Tensor *stored_operand(const Build *b, int input)
 static Tensor *slice_of(Build *b, const Tensor *whole, const Node *n, bool stack)
 {
     Tensor *t = fuse_add_tensor(b->f, TENSOR_TEMPORARY, format("%s_t", kernel_argument_name(whole)), 0, whole->dtype, &n->shape,
-                                whole->sharded, NULL);
+                                whole->has_samples, NULL);
     if (!is_row_major(whole))
         die("a sequence of a scan is stored in another order");
-    t->pitch = whole->sharded ? tensor_pitch(whole) : 0;
+    t->pitch = whole->has_samples ? tensor_pitch(whole) : 0;
     APPEND(b->scan->slices, b->scan->slice_count, ((ScanSlice){t, whole, stack}));
     return t;
 }
@@ -301,10 +301,11 @@ static void add_carries(Build *b, const FusionGroup *g)
             continue;
         const char *name = arg[i] && arg[i]->name ? arg[i]->name : next->name ? next->name : format("carry%d", i);
         name = last_word(name);
-        bool sharded = arg[i] ? arg[i]->sharded : next->sharded || n->in[i]->sharded;
+        bool has_samples = arg[i] ? arg[i]->has_samples : next->has_samples || n->in[i]->has_samples;
         ScanCarry c = {.initial = stored_operand(b, i)};
-        c.now = fuse_add_tensor(b->f, TENSOR_TEMPORARY, name, 0, next->dtype, &next->shape, sharded, NULL);
-        c.next = fuse_add_tensor(b->f, TENSOR_TEMPORARY, format("next_%s", name), 0, next->dtype, &next->shape, sharded, NULL);
+        c.now = fuse_add_tensor(b->f, TENSOR_TEMPORARY, name, 0, next->dtype, &next->shape, has_samples, NULL);
+        c.next =
+            fuse_add_tensor(b->f, TENSOR_TEMPORARY, format("next_%s", name), 0, next->dtype, &next->shape, has_samples, NULL);
         if (!c.initial)
             node_is_constant(n->in[i], &c.fill);
         if (c.initial && (!is_row_major(c.initial) || c.initial->dtype != next->dtype))
@@ -417,7 +418,7 @@ static void add_calls(Build *b, Spot *spot)
             Spot *at = &spot[t->id];
             const ScanSlice *slice = at->kind == SLICE ? &s->slices[at->number] : NULL;
             at->last = i;
-            call.fresh = call.fresh || (keeping && !t->sharded && at->kind != ELSEWHERE);
+            call.fresh = call.fresh || (keeping && !t->has_samples && at->kind != ELSEWHERE);
             if (slice && !slice->stack)
                 add_read(k, spot, slice->whole);
             else if (at->kind == ELSEWHERE)
@@ -534,7 +535,8 @@ void fuse_build_scan(Fusion *f, FusionGroup *g)
     const Node *n = g->members[0]->node->in[0];
     Build b = {.f = f, .kernel = g->kernel, .scan = NEW(Scan), .node = n, .carries = (int)n->ints[CARRIES]};
     Scan *s = b.scan;
-    *s = (Scan){.node = n, .steps = n->ints[STEPS], .reverse = n->ints[REVERSE] != 0, .samples = g->members[0]->node->sharded};
+    *s =
+        (Scan){.node = n, .steps = n->ints[STEPS], .reverse = n->ints[REVERSE] != 0, .samples = g->members[0]->node->has_samples};
     b.wanted = NEW_ARRAY(bool, n->body->result_count);
     find_wanted(&b, g);
     Graph *body = body_of(&b, g);

@@ -14,8 +14,8 @@ Memory *fuse_use_program_memory(const Fusion *f)
     return memory_use(f->program_memory);
 }
 
-Tensor *fuse_add_tensor(Fusion *f, TensorKind kind, const char *name, int index, Dtype dtype, const Shape *shape, bool sharded,
-                        Node *node)
+Tensor *fuse_add_tensor(Fusion *f, TensorKind kind, const char *name, int index, Dtype dtype, const Shape *shape,
+                        bool has_samples, Node *node)
 {
     Memory *outer = fuse_use_program_memory(f);
     Tensor *t = NEW(Tensor);
@@ -27,7 +27,7 @@ Tensor *fuse_add_tensor(Fusion *f, TensorKind kind, const char *name, int index,
                   .index = index,
                   .dtype = dtype,
                   .shape = *shape,
-                  .sharded = sharded,
+                  .has_samples = has_samples,
                   .node = node};
     APPEND(f->tensors, f->tensor_count, t);
     memory_use(outer);

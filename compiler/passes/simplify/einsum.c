@@ -125,9 +125,9 @@ static bool sum_lonely_letters(Simplifier *s, Einsum *p, int which)
     EinsumOperand *o = &p->operand[which];
     int axes[MAX_RANK], count = 0, kept = 0;
     char letters[MAX_RANK + 1] = "";
-    bool over = p->over && o->node->sharded;
+    bool over = p->over && o->node->has_samples;
     for (int i = 0; i < p->count && over; i++)
-        over = i == which || !p->operand[i].node->sharded;
+        over = i == which || !p->operand[i].node->has_samples;
     for (int i = 0; o->letters[i]; i++) {
         if (has(p->result, o->letters[i]) || elsewhere(p, which, o->letters[i]))
             letters[kept++] = o->letters[i];
@@ -186,7 +186,7 @@ static bool in_set(const Einsum *p, int set, char c)
 static bool set_sharded(const Einsum *p, int set)
 {
     for (int i = 0; i < p->count; i++)
-        if (set >> i & 1 && p->operand[i].node->sharded)
+        if (set >> i & 1 && p->operand[i].node->has_samples)
             return true;
     return false;
 }
@@ -243,7 +243,7 @@ static Node *contract(Simplifier *s, const Pairing *q, int set)
     else
         letters_of_set(p, set, letters);
     text_add(&spec, "->%s", letters);
-    bool over = p->over && (in[0]->sharded || in[1]->sharded) && !set_sharded(p, all & ~set);
+    bool over = p->over && (in[0]->has_samples || in[1]->has_samples) && !set_sharded(p, all & ~set);
     return simplify_node(s, graph_einsum(s->target, text_of(&spec), in, 2, over));
 }
 
@@ -265,9 +265,9 @@ static Node *contract_in_pairs(Simplifier *s, Einsum *p)
                 letters[count++] = (char)c;
             }
         text_add(&spec, "%s,%s->%s", first->letters, p->operand[1].letters, letters);
-        bool over = p->over && (first->node->sharded || p->operand[1].node->sharded);
+        bool over = p->over && (first->node->has_samples || p->operand[1].node->has_samples);
         for (int i = 0; i < rest.count; i++)
-            over = over && !rest.operand[i].node->sharded;
+            over = over && !rest.operand[i].node->has_samples;
         Node *in[] = {first->node, p->operand[1].node};
         p->operand++;
         p->count--;
@@ -346,11 +346,11 @@ static Node *take_factor(Simplifier *s, Einsum *p, int which)
     Node *factor = p->operand[which].node;
     memmove(&p->operand[which], &p->operand[which + 1], sizeof(EinsumOperand) * (size_t)(p->count - which - 1));
     p->count--;
-    if (!p->over || !factor->sharded)
+    if (!p->over || !factor->has_samples)
         return factor;
     /* it belongs to its sample, so it is applied before the sum */
     int to = 0;
-    while (to + 1 < p->count && !p->operand[to].node->sharded)
+    while (to + 1 < p->count && !p->operand[to].node->has_samples)
         to++;
     Node *x = p->operand[to].node;
     p->operand[to].node = SIMPLE(s, OP_MUL, x, simplify_node(s, graph_broadcast(s->target, factor, x->shape)));

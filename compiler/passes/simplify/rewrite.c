@@ -85,7 +85,7 @@ Node *simplify_node(Simplifier *s, Node *n)
             return n;
         if (better->weak && !n->weak)
             better = graph_strong(s->target, better, n->dtype);
-        if (better->dtype != n->dtype || !shape_equal(&better->shape, &n->shape) || (better->sharded && !n->sharded))
+        if (better->dtype != n->dtype || !shape_equal(&better->shape, &n->shape) || (better->has_samples && !n->has_samples))
             die("simplify made %s %s%s of %s %s%s", OP_INFO[better->op].name, dtype_name(better->dtype),
                 shape_text(&better->shape), OP_INFO[n->op].name, dtype_name(n->dtype), shape_text(&n->shape));
         s->changes++;

@@ -39,7 +39,7 @@ static Node *prune(Simplifier *s, const Loop *l, Node **in, const bool *needed, 
         arg->mapped = NULL;
         if (kind == AS_CARRY && !stays(l, i)) {
             if (needed[i])
-                arg->mapped = graph_scan_carry(inner, in[i], arg->sharded);
+                arg->mapped = graph_scan_carry(inner, in[i], arg->has_samples);
         } else if (kind == AS_SEQUENCE) {
             arg->mapped = graph_scan_sequence(inner, in[i]);
         } else {

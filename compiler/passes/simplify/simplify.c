@@ -111,7 +111,7 @@ static bool made_of_needed(const Simplifier *s, const Node *z)
             return false;
         for (int k = 0; k < z->inputs; k++) {
             const Node *x = z->in[k];
-            bool small = x->op == OP_CONSTANT || !x->sharded ||
+            bool small = x->op == OP_CONSTANT || !x->has_samples ||
                          (x->op == OP_BROADCAST && 2 * (double)shape_count(&x->in[0]->shape) <= elements);
             if (small || x == large)
                 continue;
@@ -150,19 +150,19 @@ static void simplify_one(Simplifier *s, Node *n, int uses)
         s->changes++;
         return;
     }
-    if (n->op == OP_GROUP_SUM && n->in[0]->sharded && !in[0]->sharded)
+    if (n->op == OP_GROUP_SUM && n->in[0]->has_samples && !in[0]->has_samples)
         in[0] = select_valid(g, in[0]);
     map_node(n, simplify_node(s, graph_rebuild(g, n, in)));
     add_uses(s, n->mapped, uses);
     ask_result_instead(s, n);
 }
 
-/* Keeps a value of single samples sharded. */
+/* Lets a value of single samples keep them. */
 static Node *result_value(Graph *g, const Result *r, const Node *old)
 {
     set_position(g, old);
     bool of_samples = r->role == ROLE_OUTPUT || r->role == ROLE_LOSS || r->role == ROLE_METRIC;
-    return of_samples && old->sharded && !old->mapped->sharded ? select_valid(g, old->mapped) : old->mapped;
+    return of_samples && old->has_samples && !old->mapped->has_samples ? select_valid(g, old->mapped) : old->mapped;
 }
 
 static Graph *drop_dead(Graph *g) /* in its place */

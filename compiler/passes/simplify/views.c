@@ -289,7 +289,7 @@ Node *join_slices(Simplifier *s, Node *n)
         return NULL;
     int count = terms_of(s, n, true, part, 0), axis = -1;
     for (int k = 0; k < count; k++) {
-        int own = part[k]->op == OP_UNSLICE && part[k]->sharded == n->sharded ? axis_of_part(part[k]) : -1;
+        int own = part[k]->op == OP_UNSLICE && part[k]->has_samples == n->has_samples ? axis_of_part(part[k]) : -1;
         if (own < 0 || (k > 0 && own != axis))
             return NULL;
         axis = own;
@@ -367,7 +367,7 @@ static Node *same_for_valid(Simplifier *s, Node *x)
         Node *c = same_for_valid(s, x->in[0]);
         return c ? graph_cast(s->target, c, x->dtype) : NULL;
     }
-    return x->op == OP_WHERE && is_valid(x->in[0]) && !x->in[1]->sharded && is_constant(x->in[2], 0) ? x->in[1] : NULL;
+    return x->op == OP_WHERE && is_valid(x->in[0]) && !x->in[1]->has_samples && is_constant(x->in[2], 0) ? x->in[1] : NULL;
 }
 
 /* sum over [S] of broadcast(x): the broadcast axes are factors */

@@ -13,7 +13,7 @@ static Dtype sums_type(const mgpu_library_matmul *p) { return p->sums == MGPU_F6
 /* Returns true for a vector with one element per row of the matmul's result, of the type of its sums. */
 static bool is_vector(const Tensor *t, const mgpu_library_matmul *p)
 {
-    return !t->sharded && t->dtype == sums_type(p) && shape_count(&t->shape) == p->extent[ROWS] && p->extent[ROWS] > 1 &&
+    return !t->has_samples && t->dtype == sums_type(p) && shape_count(&t->shape) == p->extent[ROWS] && p->extent[ROWS] > 1 &&
            p->sampled != ROWS && p->sampled != BATCH && p->extent[BATCH] == 1;
 }
 

@@ -587,7 +587,7 @@ static double bytes_moved(const Kernel *k)
     double bytes = 0;
     for (int i = 0; i < k->read_count + k->write_count; i++) {
         const Tensor *t = i < k->read_count ? k->reads[i] : k->writes[i - k->read_count];
-        bytes += (double)tensor_bytes(t, t->sharded && t->node ? model_samples(t->node->graph->model) : 1);
+        bytes += (double)tensor_bytes(t, t->has_samples && t->node ? model_samples(t->node->graph->model) : 1);
     }
     return bytes;
 }

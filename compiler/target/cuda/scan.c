@@ -69,10 +69,10 @@ static void add_parameters(ScanLowering *w)
 static void add_copy(ScanLowering *w, const Tensor *to, const Tensor *from)
 {
     const Term *a = scan_pointer(w, to), *b = scan_pointer(w, from), *zero = term_word("0");
-    const Term *pitch = to->sharded ? term_whole(tensor_pitch(to)) : zero,
-               *pitch_from = to->sharded && from->sharded ? term_whole(tensor_pitch(from)) : zero;
+    const Term *pitch = to->has_samples ? term_whole(tensor_pitch(to)) : zero,
+               *pitch_from = to->has_samples && from->has_samples ? term_whole(tensor_pitch(from)) : zero;
     code_do(&w->base.to, CALL("mgpu_block_copy_rows", a, pitch, b, pitch_from, term_whole(scan_elements(to)),
-                              to->sharded ? term_word("begin") : zero, to->sharded ? term_word("end") : term_word("1")));
+                              to->has_samples ? term_word("begin") : zero, to->has_samples ? term_word("end") : term_word("1")));
 }
 
 static void add_fill(ScanLowering *w, const Tensor *to, double value)
@@ -81,10 +81,10 @@ static void add_fill(ScanLowering *w, const Tensor *to, double value)
                *begin = term_word("begin");
     if (dtype_is_half(to->dtype))
         literal = CALL(format("mgpu_to_%s", dtype_name(to->dtype)), literal);
-    if (to->sharded)
+    if (to->has_samples)
         name = term_add(name, term_times(begin, all));
     code_do(&w->base.to, CALL("mgpu_block_fill", name, literal,
-                              to->sharded ? term_binary(LEVEL_SUM, term_word("end"), "-", begin) : term_word("1"), all));
+                              to->has_samples ? term_binary(LEVEL_SUM, term_word("end"), "-", begin) : term_word("1"), all));
 }
 
 /* ---- the loop */

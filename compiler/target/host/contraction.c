@@ -9,7 +9,7 @@ static const char *const LIST_NAME[LISTS] = {"batch", "M", "N", "K"};
 
 static const char *operand_text(const Tensor *tensor)
 {
-    return format("%s %s %s%s%s", tensor->name, dtype_name(tensor->dtype), tensor->sharded ? "n x " : "",
+    return format("%s %s %s%s%s", tensor->name, dtype_name(tensor->dtype), tensor->has_samples ? "n x " : "",
                   shape_text(&tensor->shape), tensor->partial ? " (a part of the sum)" : "");
 }
 

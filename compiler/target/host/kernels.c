@@ -56,7 +56,7 @@ static void declare_own(Lowering *p)
     const Kernel *k = p->kernel;
     const Tensor *index = k->index;
     const Term *count = index ? term_whole(shape_count(&index->shape)) : term_word("0");
-    if (index && index->sharded)
+    if (index && index->has_samples)
         count = term_times(count, term_word("part->samples"));
     p->owned_part = fresh_name(p, "own");
     code_declare(&p->to, "const mgpu_own", p->owned_part,

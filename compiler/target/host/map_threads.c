@@ -86,7 +86,7 @@ static bool by_sample(const Nest *nest)
     if (axis < 0 || groups_axis(nest) >= 0 || nest->exprs->axis[axis].reduction)
         return false;
     for (int i = 0; i < nest->store_count; i++)
-        if (!nest->stores[i].tensor->sharded)
+        if (!nest->stores[i].tensor->has_samples)
             return false;
     return true;
 }

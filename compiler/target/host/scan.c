@@ -45,15 +45,15 @@ static void add_copy(ScanLowering *w, const Tensor *to, const Tensor *from)
 {
     const Term *a = scan_pointer(w, to), *b = scan_pointer(w, from), *i = term_word("i");
     int64_t count = scan_elements(to), bytes = count * dtype_bytes(to->dtype);
-    if (!to->sharded) {
+    if (!to->has_samples) {
         code_do(&w->base.to, CALL("memcpy", a, b, term_whole(bytes)));
-    } else if (from->sharded && tensor_pitch(to) == count && tensor_pitch(from) == count) {
+    } else if (from->has_samples && tensor_pitch(to) == count && tensor_pitch(from) == count) {
         const Term *at = term_times(begin(), term_whole(count));
         code_do(&w->base.to, CALL("memcpy", term_add(a, at), term_add(b, at), chunk_bytes(bytes)));
     } else {
         code_count(&w->base.to, "int64_t", i, begin(), term_word("end"), NULL);
         a = term_add(a, term_times(i, term_whole(tensor_pitch(to))));
-        b = from->sharded ? term_add(b, term_times(i, term_whole(tensor_pitch(from)))) : b;
+        b = from->has_samples ? term_add(b, term_times(i, term_whole(tensor_pitch(from)))) : b;
         code_do(&w->base.to, CALL("memcpy", a, b, term_whole(bytes)));
         code_bare(&w->base.to);
     }
@@ -65,12 +65,12 @@ static void add_fill(ScanLowering *w, const Tensor *to, double value)
     int64_t count = scan_elements(to), bytes = count * dtype_bytes(to->dtype);
     const Term *all = term_whole(count), *first = term_times(begin(), all);
     if (value == 0 && !signbit(value)) {
-        code_do(&w->base.to, CALL("memset", to->sharded ? term_add(name, first) : name, zero,
-                                  to->sharded ? chunk_bytes(bytes) : term_whole(bytes)));
+        code_do(&w->base.to, CALL("memset", to->has_samples ? term_add(name, first) : name, zero,
+                                  to->has_samples ? chunk_bytes(bytes) : term_whole(bytes)));
         return;
     }
-    code_count(&w->base.to, "int64_t", i, to->sharded ? first : zero, to->sharded ? term_times(term_word("end"), all) : all,
-               NULL);
+    code_count(&w->base.to, "int64_t", i, to->has_samples ? first : zero,
+               to->has_samples ? term_times(term_word("end"), all) : all, NULL);
     const Term *literal = literal_term(value, to->dtype);
     if (dtype_is_half(to->dtype))
         literal = CALL(format("mgpu_to_%s", dtype_name(to->dtype)), literal);
