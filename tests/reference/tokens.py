@@ -1,7 +1,7 @@
 """tokens.py make FOLDER: small tokenizers of the kinds that Hugging Face publishes. tokens.py store: some of them, with texts and what the
 tokenizers package (0.23) makes of them, as tests/reference/data/tokenizers has them. tokens.py compare TOOL FOLDER TEXTS [SEED]: their tokens
 of random and nasty texts, and the text that these are, as our tool has them, against the tokenizers package."""
-import json, os, random, struct, subprocess, sys
+import hashlib, json, os, random, struct, subprocess, sys
 from tokenizers import Tokenizer, AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 TEXT = ["the quick brown fox jumps over the lazy dog, don't they? it's 1234 times!", "déjà vu, naïve café Ünïcödé ſtraße İstanbul",
@@ -118,6 +118,11 @@ def texts(count, seed):
                           "".join(character() for _ in range(r.randrange(6))) if kind == 4 else r.choice([" ", "", "\n", "'"]))
         yield "".join(pieces)
 
+def long_texts(given):
+    """How often a text is repeated, and the text: a word of 70,000 letters, spaces, marks and words without end, and all other texts in a row."""
+    return [(70000, "a"), (20000, "dog"), (10000, " "), (10000, "東京"), (3000, "e\u0301\u0327"), (5000, "the quick, brown "), (5000, "1234567"), (5000, "<s>x"), (2000, "\x01👩‍👩‍👧‍👦"),
+            (12, "".join(given))]
+
 def published():
     """strings of the tests of tokenizers 0.23.3 (its sdist on PyPI; Apache-2.0): tokenizers/src, tokenizers/tests, bindings/python/tests"""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data/tokenizers/published")) as f:
@@ -155,24 +160,36 @@ UNIGRAM = {"penalty": likeliest({"<unk>": 0.0, "z": -10.0, "ab": -7.0, "cd": -7.
            "encode2": likeliest({"<unk>": 0.0, "ab": 0.0, "cd": -0.1, "abc": -0.2, "a": -0.3, "b": -0.4, "c": -0.5, "ABC": -0.5, "abcdabcd": 20.0, "q": 20.5, "r": 20.5, "qr": -0.5},
                                 ["abc", "AB", "abcd", "abcc", "xabcabaabcdd", "xyz東京", "ABC", "abABCcd", "ababcdabcdcd", "abqrcd"])}
 
+def line_of(t, text):
+    ids = t.encode(text, add_special_tokens=False).ids
+    return "".join(f"{i} " for i in ids) + t.decode(ids, skip_special_tokens=False).encode().hex() + "\n"
+
+def store_long(folder, t, given):
+    """Of each long text the number of words of its line, at last the SHA-256 of all lines."""
+    lines = [line_of(t, text * n) for n, text in long_texts(given)]
+    with open(os.path.join(folder, "long"), "w") as f:
+        f.write("".join(f"{len(l.split())}\n" for l in lines) + hashlib.sha256("".join(lines).encode()).hexdigest() + "\n")
+
 def store_one(folder, t, given):
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "tokenizer.json"), "w") as f:
         json.dump(json.loads(t.to_str()), f, ensure_ascii=False, separators=(",", ":"))
     with open(os.path.join(folder, "expected"), "w") as f:
-        for ids in (t.encode(x, add_special_tokens=False).ids for x in given):
-            f.write("".join(f"{i} " for i in ids) + t.decode(ids, skip_special_tokens=False).encode().hex() + "\n")
+        f.write("".join(line_of(t, x) for x in given))
 
 def store(folder):
     given = [x for x in texts(40, 5) if len(x) < 300]
     with open(os.path.join(folder, "texts"), "w") as f:
         f.write("".join(x.encode().hex() + "\n" for x in given))
+    with open(os.path.join(folder, "long"), "w") as f:
+        f.write("".join(f"{n} {x.encode().hex()}\n" for n, x in long_texts(given)))
     kinds = {"llama2": llama(False, 420), "qwen2": byte_bpe(split(QWEN2), ["<|im_start|>"], normalizers.NFC(), 300), "bert": bert(True), "bert-plain": bert(True, strip_accents=False, handle_chinese_chars=False),
              "characters": characters(), "bytes": unigram([normalizers.NFKC()], "first", True),
              "charsmap": unigram([normalizers.Precompiled(small_charsmap()), normalizers.Strip(False, True), normalizers.Replace(Regex(" {2,}"), "▁")], "always")}
     kinds["qwen2"].add_special_tokens([AddedToken("<mask>", lstrip=True, rstrip=True)])
     for name, t in kinds.items():
         store_one(os.path.join(folder, name), t, given)
+        store_long(os.path.join(folder, name), t, given)
     for name, (t, given) in UNIGRAM.items():
         store_one(os.path.join(folder, name), t, given)
         with open(os.path.join(folder, name, "texts"), "w") as f:
