@@ -23,10 +23,13 @@ enum {
 
 static bool live(const Axis *a) { return a->samples || a->extent != 1 || a->kind != AXIS_PLAIN; }
 
-static void want(bool *wanted, const Expr *e)
+static void want(bool *wanted, const Exprs *x, const Expr *e)
 {
-    if (e)
-        wanted[e->id] = true;
+    if (!e)
+        return;
+    if (e->id >= x->count || x->all[e->id] != e)
+        die("an expression is not in its nest's list");
+    wanted[e->id] = true;
 }
 
 bool *nest_needed(const Nest *nest)
@@ -34,17 +37,17 @@ bool *nest_needed(const Nest *nest)
     const Exprs *x = nest->exprs;
     bool *wanted = NEW_ARRAY(bool, x->count);
     for (int i = 0; i < nest->reduction_count; i++) {
-        want(wanted, nest->reductions[i].value);
-        want(wanted, nest->reductions[i].place);
+        want(wanted, x, nest->reductions[i].value);
+        want(wanted, x, nest->reductions[i].place);
     }
     for (int i = 0; i < nest->store_count; i++) {
-        want(wanted, nest->stores[i].offset);
-        want(wanted, nest->stores[i].value);
-        want(wanted, nest->stores[i].guard);
+        want(wanted, x, nest->stores[i].offset);
+        want(wanted, x, nest->stores[i].value);
+        want(wanted, x, nest->stores[i].guard);
     }
     for (int i = x->count - 1; i >= 0; i--)
         for (int k = 0; wanted[i] && k < x->all[i]->count; k++)
-            want(wanted, x->all[i]->in[k]);
+            want(wanted, x, x->all[i]->in[k]);
     return wanted;
 }
 

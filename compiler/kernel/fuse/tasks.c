@@ -162,13 +162,15 @@ static void add_tensor(const Tensor ***list, int *count, const Tensor *x)
         APPEND(*list, *count, x);
 }
 
+/* Replaces an expression by its copy: an expression's id is its index in the list that it is in. */
+static void use_copy(Expr **e, Expr *const *copies) { *e = *e ? copies[(*e)->id] : NULL; }
+
 /* Adds to the kernel `to` what the nest computes for one pass of the step: its cost is that of these members. */
 static void add_nest_of_pass(Kernel *to, const Nest *nest, bool backward)
 {
     Nest own = *nest;
     Exprs *x = NEW(Exprs);
     *x = *nest->exprs;
-    own.exprs = x;
     own.stores = NULL;
     own.reductions = NULL;
     x->all = NULL;
@@ -179,20 +181,35 @@ static void add_nest_of_pass(Kernel *to, const Nest *nest, bool backward)
             add_tensor(&to->writes, &to->write_count, nest->stores[s].tensor);
         }
     bool *wanted = NEW_ARRAY(bool, nest->exprs->count), *reductions = NEW_ARRAY(bool, nest->reduction_count + 1);
-    Nest all = own;
-    all.exprs = nest->exprs;
-    all.reductions = nest->reductions;
-    find_wanted(&all, wanted, reductions);
-    for (int i = 0; i < nest->reduction_count; i++)
-        if (reductions[i])
-            APPEND(own.reductions, own.reduction_count, nest->reductions[i]);
+    Expr **copies = NEW_ARRAY(Expr *, nest->exprs->count);
+    find_wanted(
+        &(Nest){.exprs = nest->exprs, .stores = own.stores, .store_count = own.store_count, .reductions = nest->reductions},
+        wanted, reductions);
     for (int i = 0; i < nest->exprs->count; i++)
         if (wanted[i]) {
-            Expr *e = nest->exprs->all[i];
+            Expr *e = copies[i] = NEW(Expr);
+            *e = *nest->exprs->all[i];
+            e->id = x->count;
+            e->in = NEW_ARRAY(Expr *, e->count);
+            for (int k = 0; k < e->count; k++)
+                e->in[k] = copies[nest->exprs->all[i]->in[k]->id];
             APPEND(x->all, x->count, e);
             if (e->kind == X_LOAD)
                 add_tensor(&to->reads, &to->read_count, e->tensor);
         }
+    for (int i = 0; i < nest->reduction_count; i++)
+        if (reductions[i]) {
+            Reduction r = nest->reductions[i];
+            use_copy(&r.value, copies);
+            use_copy(&r.place, copies);
+            APPEND(own.reductions, own.reduction_count, r);
+        }
+    for (int s = 0; s < own.store_count; s++) {
+        use_copy(&own.stores[s].offset, copies);
+        use_copy(&own.stores[s].value, copies);
+        use_copy(&own.stores[s].guard, copies);
+    }
+    own.exprs = x;
     if (own.store_count)
         APPEND(to->nests, to->nest_count, own);
 }
