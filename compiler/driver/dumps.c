@@ -3,10 +3,12 @@
 #include "compiler/driver/passes.h"
 #include "compiler/driver/plan.h"
 #include "compiler/ir/dump.h"
+#include "compiler/kernel/attention.h"
 #include "compiler/kernel/target.h"
 #include "compiler/plan/plan.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/report/report.h"
+#include "runtime/abi/mgpu_tables.h"
 
 #include <string.h>
 
@@ -84,6 +86,47 @@ void dump_trace(const Compilation *c, Text *t)
 }
 
 void dump_kernels(const Compilation *c, Text *t) { c->program->target->print_all(c->program, t); }
+
+/* Prints the members that --emit kernels and the schedule name: functions, samples for which they have work, blocks. */
+static void launch_json(const Kernel *k, const mgpu_launch *l, Text *t)
+{
+    const Kernel *of = k->canonical ? k->canonical : k; /* which has the text */
+    text_add(t,
+             "{\"function\":\"%s%s\",\"from\":%lld,\"to\":%lld,\"iterations\":%lld,\"iterations_per_sample\":%lld,\"group\":%lld",
+             of->name, l->function + strlen(k->name), (long long)l->from, (long long)l->to, (long long)l->iterations,
+             (long long)l->iterations_per_sample, (long long)l->group);
+    text_add(t, ",\"per_block\":%lld,\"most\":%lld,\"threads\":%d,\"shared_bytes\":%d}", (long long)l->per_block,
+             (long long)l->most, l->threads, l->shared_bytes);
+}
+
+static void kernel_json(const Target *target, const Kernel *k, Text *t)
+{
+    mgpu_launch launch[2] = {{0}};
+    mgpu_library_matmul m;
+    target->launches(k, launch);
+    text_add(t, "{\"kernel\":\"%s\",\"label\":\"%s\",\"line\":%d,\"launches\":[", k->name, kernel_label(k), model_line(k->at));
+    for (int i = 0; i < COUNT(launch) && launch[i].function; i++) {
+        text_add(t, "%s", i ? "," : "");
+        launch_json(k, &launch[i], t);
+    }
+    text_add(t, "]");
+    if (k->attention)
+        text_add(t, ",\"attention\":\"%s\"", attention_table(k->attention)->backward ? "gradient" : "forward");
+    if (k->contraction && !k->in_tiles_of && target->library_matmul && target->library_matmul(k->contraction, &m))
+        text_add(t, ",\"library_matmul\":{\"extent\":[%lld,%lld,%lld,%lld],\"sampled\":%d,\"pitch\":[%lld,%lld,%lld]}",
+                 (long long)m.extent[0], (long long)m.extent[1], (long long)m.extent[2], (long long)m.extent[3], m.sampled,
+                 (long long)m.a.pitch, (long long)m.b.pitch, (long long)m.d.pitch);
+    if (k->epilogue)
+        text_add(t, ",\"epilogue\":{\"reads\":%d,\"x\":%d}", k->read_count, k->epilogue->x);
+    text_add(t, "}\n");
+}
+
+void dump_launches(const Compilation *c, Text *t)
+{
+    const Program *p = c->program;
+    for (int i = 0; i < p->kernel_count && p->target->launches; i++) /* kernels of hosts are called */
+        kernel_json(p->target, p->kernels[i], t);
+}
 
 void dump_images(const Compilation *c, Text *t) { build_print_images(c->build, t); }
 

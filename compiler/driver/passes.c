@@ -53,6 +53,8 @@ static const Pass PASSES[] = {
      "the predicted timeline of the plan with the most devices, for Perfetto"},
     {"kernels", NULL, dump_kernels, KERNELS, NOTHING, NOTHING,
      "the text of all kernels, as the target prints them"},
+    {"launches", NULL, dump_launches, KERNELS, NOTHING, NOTHING,
+     "what a GPU launches for each kernel, as JSON"},
     {"emit", pass_emit, NULL, KERNELS | PROOF, UNITS, NOTHING,
      "code generation: C in translation units that are compiled one by one"},
     {"images", pass_images, dump_images, UNITS, IMAGES, NOTHING,

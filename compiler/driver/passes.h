@@ -78,7 +78,7 @@ void check_memory(const Compilation *); /* of the schedules: an error if more is
 void dump_tree(const Compilation *, Text *), dump_graphs(const Compilation *, Text *), dump_phases(const Compilation *, Text *),
     dump_split(const Compilation *, Text *), dump_schedules(const Compilation *, Text *),
     dump_memory(const Compilation *, Text *), dump_kernels(const Compilation *, Text *), dump_images(const Compilation *, Text *),
-    dump_trace(const Compilation *, Text *), dump_graph_dot(const Compilation *, Text *),
-    dump_phase_dot(const Compilation *, Text *);
+    dump_launches(const Compilation *, Text *), dump_trace(const Compilation *, Text *),
+    dump_graph_dot(const Compilation *, Text *), dump_phase_dot(const Compilation *, Text *);
 Facts read_graphs(Compilation *); /* replaces the passes up to the one that printed them; returns the graphs read */
 #endif

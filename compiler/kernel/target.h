@@ -93,5 +93,7 @@ struct Target {
     void (*print_table)(const Text *rows, Text *);
     /* Sets the launches of its one or two functions; NULL: they are called. */
     void (*launches)(const Kernel *, mgpu_launch[2]);
+    /* Describes the matmul that a library may compute in place of the kernel; false: none. NULL: the target has no library. */
+    bool (*library_matmul)(const struct Contraction *, mgpu_library_matmul *);
 };
 #endif

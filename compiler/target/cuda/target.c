@@ -200,4 +200,5 @@ const Target cuda_target = {
     .print_row = print_row,
     .print_table = print_table,
     .launches = cuda_launches,
+    .library_matmul = cuda_library_call,
 };
