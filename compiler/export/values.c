@@ -336,7 +336,7 @@ const Value *pad(Lowering *l, const Value *x, const int64_t *low, const int64_t 
 
 const Value *of_all_samples(Lowering *l, const Value *x)
 {
-    Extents e = {.rank = x->rank + 1, .extent = {BATCH}}, one = e;
+    Extents e = {.rank = x->rank + 1, .extent = {BATCH}}, one;
     memcpy(e.extent + 1, x->extent, (size_t)x->rank * sizeof *x->extent);
     one = e;
     one.extent[0] = 1;

@@ -169,7 +169,7 @@ static Graph *put_in_order(const Graph *inner, Node **arg, const bool *live, con
 
 Node *graph_close_scan(Graph *inner, int64_t steps, bool reverse, Node **next, Node **stacks, int stack_count)
 {
-    Node **arg = arguments_of(inner, inner->captured_count), **values;
+    Node **arg, **values;
     int carries = 0, sequences = 0;
     for (int i = 0; i < inner->captured_count; i++)
         carries += inner->kinds[i] == AS_CARRY;

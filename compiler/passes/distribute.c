@@ -128,7 +128,7 @@ static void price(Distributor *d)
 
 static Node *reduced(Distributor *d, Node *partial)
 {
-    if (partial->id >= d->memo_capacity) {
+    if (!d->memo || partial->id >= d->memo_capacity) {
         int capacity = 2 * partial->id + 64;
         d->memo = grow(d->memo, sizeof *d->memo * (size_t)d->memo_capacity, sizeof *d->memo * (size_t)capacity);
         d->memo_capacity = capacity;

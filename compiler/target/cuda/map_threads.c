@@ -37,11 +37,13 @@ enum {
 };
 
 /* Returns the most samples of a device; 0: the model does not say. */
+/* Returns how many groups of `size` hold `count`. */
+static int64_t groups_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
 static int64_t most_samples(const Model *m)
 {
     int64_t pieces = m->accumulate > 1 ? m->accumulate : 1, group = m->group > 1 ? m->group : 1;
-    int64_t micro = (m->batch + pieces - 1) / pieces;
-    return (micro + group - 1) / group * group;
+    return groups_of(groups_of(m->batch, pieces), group) * group;
 }
 
 static double iterations(const Nest *nest, bool reduction, int64_t samples)
@@ -51,7 +53,7 @@ static double iterations(const Nest *nest, bool reduction, int64_t samples)
         const Axis *a = &nest->exprs->axis[i];
         if (a->reduction != reduction)
             continue;
-        count *= a->kind == AXIS_GROUPS ? (double)((samples + a->group - 1) / a->group) : (double)a->extent;
+        count *= a->kind == AXIS_GROUPS ? (double)groups_of(samples, a->group) : (double)a->extent;
         count *= a->kind == AXIS_PLAIN && a->samples ? (double)samples : 1;
     }
     return count;
@@ -243,7 +245,7 @@ static void make_vectors(Nest *nest)
         vector /= 2;
     if (vector == 1)
         return;
-    x->axis[inner].extent = (extent + vector - 1) / vector * vector;
+    x->axis[inner].extent = groups_of(extent, vector) * vector;
     nest_split_axis(nest, inner, vector);
     ThreadMapping *s = &nest->mapping;
     s->vector = vector;
@@ -277,7 +279,7 @@ static bool may_be_partial(const Nest *nest)
 static void map_partial(Nest *nest, double blocks, double reduction, int steps, int64_t each, bool whole)
 {
     ThreadMapping *s = &nest->mapping;
-    if (whole || !may_be_partial(nest) || blocks > PARTIALS / 2)
+    if (whole || !may_be_partial(nest) || 2 * blocks > PARTIALS)
         return;
     s->slice = (int)(steps * each);
     double parts = reduction / (double)s->slice;
@@ -305,13 +307,13 @@ static void map_groups(Nest *nest, double parallel, double reduction, bool whole
     if (reduction <= ONE_THREAD_ROW)
         return;
     s->kind = MAP_GROUPS;
-    if (steps > LONG_ROW || again || (steps > LONG_ROW / 4 && parallel < MANY_GROUPS))
+    if (steps > LONG_ROW || again || (4 * steps > LONG_ROW && parallel < MANY_GROUPS))
         s->lanes = CUDA_THREADS;
     while (s->lanes < 32 && s->lanes * STEPS < steps)
         s->lanes *= 2;
     if (s->lanes == CUDA_THREADS)
         map_partial(nest, parallel, steps, STEPS_OF_PARTIAL, CUDA_THREADS, whole);
-    steps = (double)(((int64_t)steps + s->lanes - 1) / s->lanes);
+    steps = (double)groups_of((int64_t)steps, s->lanes);
     s->unrolled = !s->tail_lanes && may_unroll(nest, steps) ? (int)steps : 0;
 }
 
@@ -335,7 +337,7 @@ static int columns_of(int64_t extent)
 {
     int best = 1;
     for (int side = 1; side <= COLUMNS; side *= 2) {
-        int64_t used = (extent + side - 1) / side * side;
+        int64_t used = groups_of(extent, side) * side;
         if (side <= 8 || (double)extent >= 0.85 * (double)used)
             best = side;
         if (side >= extent)
@@ -354,7 +356,7 @@ static void map_columns(Nest *nest, double parallel, double reduction, int64_t s
     s->kind = MAP_COLUMNS;
     int64_t extent = x->axis[column].extent * (x->axis[column].samples ? samples : 1);
     s->lanes = columns_of(extent);
-    double blocks = parallel / s->vector / (double)extent * (double)((extent + s->lanes - 1) / s->lanes);
+    double blocks = parallel / s->vector / (double)extent * (double)groups_of(extent, s->lanes);
     int64_t each = CUDA_THREADS / s->lanes;
     bool many = reduction >= (double)(STEPS_OF_COLUMNS * MANY_PARTIALS * each);
     map_partial(nest, blocks, reduction, many ? STEPS_OF_COLUMNS : STEPS_OF_PARTIAL, each, whole);
@@ -515,7 +517,7 @@ static void nest_launch(const Nest *nest, mgpu_launch *l)
         l->most = s->slices;
         return;
     }
-    int64_t parallel = (l->iterations + l->per_block - 1) / l->per_block;
+    int64_t parallel = groups_of(l->iterations, l->per_block);
     l->iterations = parallel * reduction.iterations;
     l->iterations_per_sample = parallel * reduction.iterations_per_sample;
     l->per_block = s->slice;
@@ -527,13 +529,13 @@ static int64_t fixed_blocks(const Nest *nest)
 {
     mgpu_launch l = {0};
     nest_launch(nest, &l);
-    return l.iterations_per_sample ? 0 : (l.iterations + l.per_block - 1) / l.per_block;
+    return l.iterations_per_sample ? 0 : groups_of(l.iterations, l.per_block);
 }
 
 /* Returns the blocks that add up partial results. */
 static int64_t finish_blocks(const Nest *nest)
 {
-    return nest->partial || nest->row_sum_count ? (nest_result_iterations(nest) + CUDA_FINISHED - 1) / CUDA_FINISHED : 0;
+    return nest->partial || nest->row_sum_count ? groups_of(nest_result_iterations(nest), CUDA_FINISHED) : 0;
 }
 
 void cuda_map_blocks(Kernel *k)
