@@ -76,8 +76,8 @@ static void print_formula(Printing *p, const Term *x)
     }
 }
 
-/* C compilers warn of && inside || without parentheses, and of what is computed bit by bit inside other operations: there all three
- * signs have one level, so an operand that has one is in parentheses. */
+/* C compilers warn of && inside || without parentheses, and of what is computed bit by bit inside other operations: there all
+ * three signs have one level, so an operand that has one is in parentheses. */
 static Level left_of(const Term *x)
 {
     return x->level == LEVEL_BITS                              ? LEVEL_UNARY

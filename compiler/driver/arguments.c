@@ -1,4 +1,5 @@
-/* arguments.c: the command line of commands that have their own: fmt, doc, lsp, diff, devices, machines, probe, plot, selftest. */
+/* arguments.c: the command line of commands that have their own: fmt, doc, lsp, diff, devices, machines, probe, plot,
+ * selftest. */
 #include "compiler/driver/command.h"
 
 #include <ctype.h>

@@ -4,8 +4,9 @@
  * named after ONNX's, and most of them are ONNX's: onnx.c encodes those, torch.c prints each as a line of Python. Where PyTorch
  * has a function for what takes several operations of ONNX, the list for PyTorch has an operation for it.
  *
- * The first axis of a value with samples is the samples. A value may be stored unbroadcast: with extent 1 along an axis with equal
- * elements, and, if it has no samples, without leading axes of extent 1. Element-wise operations of both formats broadcast it. */
+ * The first axis of a value with samples is the samples. A value may be stored unbroadcast: with extent 1 along an axis with
+ * equal elements, and, if it has no samples, without leading axes of extent 1. Element-wise operations of both formats broadcast
+ * it. */
 #ifndef MGPU_COMPILER_EXPORT_H
 #define MGPU_COMPILER_EXPORT_H
 

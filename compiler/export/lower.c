@@ -96,7 +96,8 @@ static const Value *without_minus_one(Lowering *l, const Value *b, const Value *
     return where_of(l, *minus, scalar_of(l, 1, b->dtype), b);
 }
 
-/* a - b floor(a / b), exactly. The result for whole numbers is 0 where b is 0. Of floats, ONNX has C's fmod alone, which has a's sign. */
+/* a - b floor(a / b), exactly. The result for whole numbers is 0 where b is 0. Of floats, ONNX has C's fmod alone, which has a's
+ * sign. */
 static void lower_mod(Lowering *l, const Node *n)
 {
     bool first = any_first(l, n);

@@ -45,8 +45,8 @@ int axis_of_operand(const Node *, int k, int axis);
 /* Computes the attributes of the node if `factor` is cut into so many equal parts; ints has room for n->int_count. */
 void axes_part_ints(const Node *, const Factors *, int factor, int64_t parts, int64_t *ints);
 /* Computes the attributes of the node if its operands and its result have one more axis, the first, with so many elements.
- * Returns their number. Not for EINSUM, GATHER, SCATTER_ADD, INDEX_COPY and ATTENTION; the operand of BROADCAST must have the result's rank.
- * ints has room for n->int_count + MAX_RANK. */
+ * Returns their number. Not for EINSUM, GATHER, SCATTER_ADD, INDEX_COPY and ATTENTION; the operand of BROADCAST must have the
+ * result's rank. ints has room for n->int_count + MAX_RANK. */
 int axes_more_ints(const Node *, int64_t extent, int64_t *ints);
 /* Sets the attributes of a window or view that concern `axis`, which has so many elements, so that the axis is not changed. */
 void axes_keep(const Node *, int axis, int64_t extent, int64_t *ints);

@@ -1,9 +1,9 @@
 /* graph.h: the IR between text and kernels, and the model that the elaborator makes.
  *
- * A Graph is a list of Nodes in topological order. Shapes are those of ONE SAMPLE. A node with `has_samples` has a value for every
- * sample (an implicit leading axis, which is sharded over the devices: placement.h); any other node has one value for all samples.
- * A node without samples of which an input has samples sums over them (SUM, EINSUM, CONVOLVE_WEIGHT, SCATTER_ADD): the stage
- * `distribute` types its value Partial.
+ * A Graph is a list of Nodes in topological order. Shapes are those of ONE SAMPLE. A node with `has_samples` has a value for
+ * every sample (an implicit leading axis, which is sharded over the devices: placement.h); any other node has one value for all
+ * samples. A node without samples of which an input has samples sums over them (SUM, EINSUM, CONVOLVE_WEIGHT, SCATTER_ADD): the
+ * stage `distribute` types its value Partial.
  *
  * Conventions
  *   - element-wise operations: all inputs have exactly the node's shape (BROADCAST is explicit) and one dtype
@@ -370,7 +370,8 @@ bool node_is_split(const Node *);   /* Split, and of more than one element: kern
 bool node_sums_split(const Node *); /* sums all elements of a Split value: a device adds up its own part */
 const int64_t *node_parts(const Node *, int *count); /* of a Split value: where its parts begin; NULL: equal parts */
 
-/* transfer_gradient.c: Returns, by node, the name of the weight whose gradient it is, before or after a transfer reduces it; NULL: none. */
+/* transfer_gradient.c: Returns, by node, the name of the weight whose gradient it is, before or after a transfer reduces it;
+ * NULL: none. */
 const char **graph_summed_weights(const Graph *);
 const bool *graph_summed_gradients(const Graph *); /* by id: true for a REDUCE or REDUCE_SCATTER of a gradient */
 
@@ -484,15 +485,16 @@ Node *loop_close(Graph *inner, const Loop *);
 Node *graph_copy_node(Graph *target, Node *);
 void graph_copy_results(Graph *target, const Graph *source); /* through mapped nodes; drops results without one */
 
-/* Makes a node like `like` (op, attributes; a leaf's dtype, shape and has_samples) with other inputs; at, path, name and backward are
- * the target's. A sum over samples stays one: an input becomes where(valid, x, 0) if none has samples now. */
+/* Makes a node like `like` (op, attributes; a leaf's dtype, shape and has_samples) with other inputs; at, path, name and backward
+ * are the target's. A sum over samples stays one: an input becomes where(valid, x, 0) if none has samples now. */
 Node *graph_rebuild(Graph *target, const Node *like, Node **in);
 /* Copies the body of a COMPOSITE as ordinary nodes of target: inputs replace its ARGs; results: one per ROLE_RESULT. */
 void graph_inline(Graph *target, Node *composite, Node **inputs, Node **results);
 bool node_sums_samples(const Node *);               /* it has no samples, although an input has */
 uint64_t node_random_hash(const Node *);            /* RANDOM: the hash of its path, for mgpu_random_key */
 bool node_is_constant(const Node *, double *value); /* CONSTANT with one value for all elements */
-/* Applies the shape rule of the node's row: sets dtype, shape, has_samples and weak of a node that has op, inputs and attributes. */
+/* Applies the shape rule of the node's row: sets dtype, shape, has_samples and weak of a node that has op, inputs and
+ * attributes. */
 void node_infer(Node *, bool over_samples);
 
 /* Prints one line per node, without the numbers of long constants; docs/dumps.md has the syntax. `--emit` uses dump.h. */

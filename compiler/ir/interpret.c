@@ -7,8 +7,8 @@
  * intermediate sums are not. Integers wrap at their width as in C (i64: a double does not hold all integers beyond 2^53); bool is
  * 0 or 1; a cast of a float truncates and saturates.
  *
- * An operation is computed sample by sample. One that sums over the samples (it has none, although an input has) adds the result of
- * each sample. Only GROUP_SUM reads other samples. */
+ * An operation is computed sample by sample. One that sums over the samples (it has none, although an input has) adds the result
+ * of each sample. Only GROUP_SUM reads other samples. */
 #include "compiler/ir/graph.h"
 #include "runtime/abi/mgpu_random.h"
 

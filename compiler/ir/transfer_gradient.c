@@ -1,6 +1,6 @@
-/* transfer_gradient.c: finds the weight whose gradient a transfer reduces. A breadth-first search from the new value of a weight to its
- * operands finds the nearest transfer that reduces as many elements. The gradient of another weight, reached through the norm
- * that all are clipped to, is farther away. */
+/* transfer_gradient.c: finds the weight whose gradient a transfer reduces. A breadth-first search from the new value of a weight
+ * to its operands finds the nearest transfer that reduces as many elements. The gradient of another weight, reached through the
+ * norm that all are clipped to, is farther away. */
 #include "compiler/ir/placement.h"
 
 enum { NEAR = 256 }; /* most nodes of an update that are searched */

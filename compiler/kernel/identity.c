@@ -2,8 +2,8 @@
  *
  * A nest is hashed as its axes, the expressions that its stores and reductions need, in order, and how threads share it. A tensor
  * is hashed as its index among the kernel's arguments and its type, an expression as its index among the needed ones. What only
- * names things for readers (nodes, titles, lines) is left out. tests/unit/identity_test.c changes every member of these structures:
- * one that is left out here must be in a list there. */
+ * names things for readers (nodes, titles, lines) is left out. tests/unit/identity_test.c changes every member of these
+ * structures: one that is left out here must be in a list there. */
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/kinds.h"

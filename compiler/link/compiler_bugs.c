@@ -1,6 +1,6 @@
-/* compiler_bugs.c: list versions of C compilers that compile correct C wrongly, and how emitted C avoids it; `mgpuc -v` prints them.
- * `mgpuc selftest` and tests/compilers.test compare compiled kernels with the interpreter. What they find comes into this table,
- * and as plain C into tests/compilers, which tests/compilers.test compiles with and without the workaround. */
+/* compiler_bugs.c: list versions of C compilers that compile correct C wrongly, and how emitted C avoids it; `mgpuc -v` prints
+ * them. `mgpuc selftest` and tests/compilers.test compare compiled kernels with the interpreter. What they find comes into this
+ * table, and as plain C into tests/compilers, which tests/compilers.test compiles with and without the workaround. */
 #include "compiler/link/translation_units.h"
 
 #include <stdlib.h>

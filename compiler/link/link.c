@@ -1,9 +1,9 @@
 /* link.c: build an executable from a Program with the system's C compiler.
  *
- * The program is written as translation units (translation_units.c). Those that the cache holds are taken from there, and the others are
- * compiled, as many at a time as there are cores, the longest first. Then the objects are linked with the runtime library.
- * Intermediate files live in a folder of their own under TMPDIR, which is removed. The executable is written beside its final
- * name and renamed, so a failure leaves an older program untouched. */
+ * The program is written as translation units (translation_units.c). Those that the cache holds are taken from there, and the
+ * others are compiled, as many at a time as there are cores, the longest first. Then the objects are linked with the runtime
+ * library. Intermediate files live in a folder of their own under TMPDIR, which is removed. The executable is written beside its
+ * final name and renamed, so a failure leaves an older program untouched. */
 #include "compiler/ir/program.h"
 #include "compiler/link/translation_units.h"
 #include "compiler/plan/schedule.h"

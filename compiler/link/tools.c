@@ -247,8 +247,8 @@ void add_headers(Sha256 *h, const char *home)
 static const char *const KERNEL_FLAGS[] = {"-O2", "-DMGPU_KERNELS", "-fwrapv"};
 /* Those of them that the compiler takes. Loops are printed as vectors, and multiply-adds as such (compiler/loops/vector.c):
  * nothing is left to the compiler's vectorizers, pattern recognition and contraction, whose mistakes gave wrong numbers
- * (compiler/link/compiler_bugs.c), so results do not depend on the compiler. -mno-red-zone: in functions that call none, gcc 12 with
- * AVX-512 lays arrays into the red zone at odd multiples of 8 bytes and stores to them as if they were aligned to 16.
+ * (compiler/link/compiler_bugs.c), so results do not depend on the compiler. -mno-red-zone: in functions that call none, gcc 12
+ * with AVX-512 lays arrays into the red zone at odd multiples of 8 bytes and stores to them as if they were aligned to 16.
  * -mprefer-vector-width=512: for clang, which halves vectors without it. Without PRE and a second scheduling gcc is faster,
  * and kernels are as fast. */
 static const char *const TUNING_FLAGS[] = {"-march=native",
@@ -265,8 +265,8 @@ static const char *const TUNING_FLAGS[] = {"-march=native",
                                            "-fno-tree-pre",
                                            "-fno-schedule-insns2"};
 /* those that a compiler of CUDA C for the virtual GPU is told, if it takes them (compiler/link/images.c has the others): there
- * gcc 12 copies arrays of constants by vector constants that repeat a prefix (compiler/link/compiler_bugs.c), unless it does by 128
- * bits. GCC 16 warns of the second flag, and goes without it. */
+ * gcc 12 copies arrays of constants by vector constants that repeat a prefix (compiler/link/compiler_bugs.c), unless it does by
+ * 128 bits. GCC 16 warns of the second flag, and goes without it. */
 static const char *const VIRTUAL_TUNING_FLAGS[] = {
 #ifdef __x86_64__
     "-mmove-max=128", "-mstore-max=128",

@@ -1,6 +1,6 @@
 /* translation_units.h: what the files of the stage `link`, from C sources to a program, share.
  *
- *   translation_units.c     makes translation units of a Program: sources that can be compiled separately, in any order and in parallel
+ *   translation_units.c     makes translation units of a Program: sources that are compiled separately and in parallel
  *   tools.c     finds the C compiler and its flags, and runs it
  *   compiler_features.c       finds out what the compiler accepts
  *   mpi.c       for programs of several processes: mpicc, and the calls of its MPI

@@ -57,7 +57,8 @@ static bool has_several_layers(const Kernel *k)
     return false;
 }
 
-/* Returns "conv_1.weight.m" of a variable, "conv_1.weight.gradient", or the layer and the word of another value: "conv_1.relu". */
+/* Returns "conv_1.weight.m" of a variable, "conv_1.weight.gradient", or the layer and the word of another value:
+ * "conv_1.relu". */
 static const char *path_of(const Tensor *t, const Graph *g, const char *const *gradient)
 {
     const Node *n = t->node;

@@ -9,8 +9,8 @@
  *   memory DEVICES AMOUNT                 bandwidth DEVICES AMOUNT        launch DEVICES AMOUNT        event DEVICES AMOUNT
  *   arithmetic DEVICES DTYPE AMOUNT       matrix DEVICES DTYPE AMOUNT     matmul DEVICES DTYPE AMOUNT
  *   switch NAME [adds]                    link END END (AMOUNT | none) [AMOUNT]
- *   host (cores N | memory AMOUNT | bandwidth AMOUNT | arithmetic DTYPE AMOUNT | matmul AMOUNT | barrier AMOUNT | step AMOUNT | meeting AMOUNT |
- *         idle-meeting AMOUNT | link AMOUNT | decode AMOUNT | disk AMOUNT)
+ *   host (cores N | memory AMOUNT | bandwidth AMOUNT | arithmetic DTYPE AMOUNT | matmul AMOUNT | barrier AMOUNT | step AMOUNT |
+ *         meeting AMOUNT | idle-meeting AMOUNT | link AMOUNT | decode AMOUNT | disk AMOUNT)
  *
  * With `nodes` all other lines describe one node, and `network` is an end, too.
  *

@@ -17,8 +17,8 @@
  *   sync       r0  r1         r2   r5  r6
  *
  * On GPUs, free calls run while others wait (fill.c). Two kinds of copies move: the copy of a weight's own part to where it is
- * gathered (gather.c) runs before the first reader (gather_starts.c); the copy of a gradient's own part, after which its bucket is dead,
- * runs when the reduce-scatter is predicted to have ended.
+ * gathered (gather.c) runs before the first reader (gather_starts.c); the copy of a gradient's own part, after which its bucket
+ * is dead, runs when the reduce-scatter is predicted to have ended.
  *
  * Reductions of one-bit gradients share buckets with each other, in whole segments (mgpu_bits.h). Other transfers than sums have
  * a collective each. What is Split is cut at multiples of 64 elements into equal parts, unless the graph says where; the last

@@ -211,8 +211,8 @@ static void add_call(Builder *b, const KernelNumber *kernels, int call)
 
 static Lane lane_of_group(const Group *g) { return g->in_sync_lane ? LANE_SYNC : LANE_COMM; }
 
-/* Adds a transfer. A member reads and writes only its own part of the value (own_share in device_parts.c), but waits as if for the whole
- * value, the same on all devices. */
+/* Adds a transfer. A member reads and writes only its own part of the value (own_share in device_parts.c), but waits as if for
+ * the whole value, the same on all devices. */
 static void add_transfer(Builder *b, int group)
 {
     ScheduledOp *op = add_op(b, b->names->transfer[group], lane_of_group(&b->order->groups[group]), VERB_TRANSFER, group,

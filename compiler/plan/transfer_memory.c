@@ -1,6 +1,6 @@
-/* transfer_memory.c: the GPU memory that transfers need besides the arena, by the methods that the schedule chooses: the copies that are
- * added up, the codes of one-bit gradients, and the buffers of single-kernel exchanges. The memory of libraries is not included.
- * In: a schedule whose phases have their collectives. */
+/* transfer_memory.c: the GPU memory that transfers need besides the arena, by the methods that the schedule chooses: the copies
+ * that are added up, the codes of one-bit gradients, and the buffers of single-kernel exchanges. The memory of libraries is not
+ * included. In: a schedule whose phases have their collectives. */
 #include "compiler/plan/schedule.h"
 #include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/abi/mgpu_rounds.h"

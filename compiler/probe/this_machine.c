@@ -1,6 +1,6 @@
-/* this_machine.c: measure the machine that mgpuc runs on, once, and keep the result in the cache (compiler/link/cache.c). The key holds
- * processor, cores and memory, so that machines with a common home directory have separate files. Without a cache, nothing is
- * measured unless asked for.
+/* this_machine.c: measure the machine that mgpuc runs on, once, and keep the result in the cache (compiler/link/cache.c). The key
+ * holds processor, cores and memory, so that machines with a common home directory have separate files. Without a cache, nothing
+ * is measured unless asked for.
  *
  * The load that other programs put on the cores meanwhile is kept, too. A machine that was measured under load is measured again
  * when the load is gone. */

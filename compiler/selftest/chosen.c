@@ -1,4 +1,5 @@
-/* chosen.c: graphs that compilers have computed wrongly (compiler/link/compiler_bugs.c), so that they are tested whatever the seed. */
+/* chosen.c: graphs that compilers have computed wrongly (compiler/link/compiler_bugs.c), so that they are tested whatever the
+ * seed. */
 #include "compiler/selftest/cases.h"
 
 static Node *number(Graph *g, double v, Dtype t) { return graph_number(g, v, t); }

@@ -6,7 +6,8 @@
  *   - every operation but those of the lane host is issued once: those of a lane, and the transfers of all lanes, in the order of
  *     the schedule, the calls of a region in one segment
  *   - what an operation waits for in the same step is issued before it, so the event that its stream waits for is of this step
- *   - where the thread itself waits, for the lane host, that needs nothing that the thread issues later, so it never waits for ever
+ *   - where the thread itself waits, for the lane host, that needs nothing that the thread issues later, so it never waits for
+ *     ever
  *   - a segment, and a run that is captured with transfers, waits for all that its operations wait for
  *
  * Transfers wait for other devices. They have one order on all devices, so no thread waits for one that waits for it. */

@@ -41,13 +41,15 @@ static_assert(sizeof(int64_t) == 8, "long has 64 bits");
 
 #define MGPU_FUNCTION static __device__ __forceinline__
 
-/* ---- Programmatic dependent launch, from compute capability 9.0 on: a kernel may begin before the one before it in the stream has ended.
+/* ---- Programmatic dependent launch, from compute capability 9.0 on: a kernel may begin before the one before it in the stream
+ * has ended.
  *
- * The first thing that each thread of such a kernel does is to wait until that one has ended and its memory can be seen. So when a kernel has ended,
- * all before it have, too. Then it says that the next one may begin, so no more than two are there at a time.
+ * The first thing that each thread of such a kernel does is to wait until that one has ended and its memory can be seen. So when
+ * a kernel has ended, all before it have, too. Then it says that the next one may begin, so no more than two are there at a time.
  *
- * Its parameters are not restrict: what compilers know to be read alone they load by ld.global.nc, which is outside of the memory model that the
- * wait is in (PTX ISA, Memory Consistency Model, Scope and Applicability), and may do so before it (NVIDIA/cccl, pull request 11463). */
+ * Its parameters are not restrict: what compilers know to be read alone they load by ld.global.nc, which is outside of the memory
+ * model that the wait is in (PTX ISA, Memory Consistency Model, Scope and Applicability), and may do so before it (NVIDIA/cccl,
+ * pull request 11463). */
 #if !defined(MGPU_VGPU) && __CUDA_ARCH__ >= 900
 #define MGPU_RESTRICT
 MGPU_FUNCTION void mgpu_wait_for_grids(void)
@@ -101,7 +103,8 @@ MGPU_FUNCTION float mgpu_larger_f32(float best, float b)
 #include "mgpu_rand.h"
 #include "mgpu_step.h"
 
-/* 2^v; e^v, v <= 0: as exact as the sum of a row needs, within |v| 2^-23 of itself; 0 from 2^-126 on. By the exponential that the GPU has */
+/* 2^v; e^v, v <= 0: as exact as the sum of a row needs, within |v| 2^-23 of itself; 0 from 2^-126 on. By the exponential that the
+ * GPU has */
 MGPU_FUNCTION float mgpu_power_of_2(float v)
 {
 #ifdef MGPU_VGPU
@@ -145,8 +148,8 @@ MGPU_FUNCTION float mgpu_second_f16(uint32_t pair) { return mgpu_from_f16((mgpu_
 
 template <class T, int COUNT> struct alignas(sizeof(T) * COUNT) mgpu_vector { T at[COUNT]; };
 
-/* mgpu_load_f32x4(from), mgpu_store_f32x4(to, values), mgpu_add_f32x4(to, values) of what is in memory as it is computed with, or in
- * pairs */
+/* mgpu_load_f32x4(from), mgpu_store_f32x4(to, values), mgpu_add_f32x4(to, values) of what is in memory as it is computed with, or
+ * in pairs */
 #define MGPU_VECTOR(name, type, count)                                                                                    \
     MGPU_FUNCTION mgpu_vector<type, count> mgpu_load_##name##x##count(const type *stored)                                 \
     {                                                                                                                     \
@@ -307,8 +310,8 @@ MGPU_FUNCTION uint32_t mgpu_block_group(int lanes) { return lanes > 32 ? 0 : thr
 MGPU_FUNCTION uint32_t mgpu_block_groups(int lanes) { return lanes > 32 ? 1 : MGPU_THREADS / (uint32_t)lanes; }
 MGPU_FUNCTION uint32_t mgpu_lane(int lanes) { return threadIdx.x % (uint32_t)lanes; }
 
-/* What a launch of several calls is given: a row for each. The first `first[call]` blocks are of calls before it; those of no call are
- * after all blocks. runtime/cuda/table.h fills it in. */
+/* What a launch of several calls is given: a row for each. The first `first[call]` blocks are of calls before it; those of no
+ * call are after all blocks. runtime/cuda/table.h fills it in. */
 template <int CALLS, int ARGUMENTS, int WORDS> struct mgpu_calls {
     int64_t n[CALLS];
     void *argument[CALLS][ARGUMENTS];
@@ -334,8 +337,8 @@ template <int CALLS, int ARGUMENTS, int WORDS> MGPU_FUNCTION mgpu_own_call mgpu_
     return {call, blockIdx.x - first, (next < gridDim.x ? next : gridDim.x) - first};
 }
 
-/* partial results of `points` points: one for each `slice` of them, or for two, three ... slices, so that there are `most` at most and all have
- * about as many */
+/* partial results of `points` points: one for each `slice` of them, or for two, three ... slices, so that there are `most` at
+ * most and all have about as many */
 MGPU_FUNCTION int mgpu_slices(int64_t points, int slice, int most)
 {
     const int64_t all = (int64_t)slice * most, times = points > all ? (points + all - 1) / all : 1;
@@ -468,8 +471,8 @@ template <class T> MGPU_FUNCTION T mgpu_slices_larger(const T *partial, int slic
     return mgpu_join_slices<mgpu_comparing>(partial, slices, points, point, partial[point < points ? point : 0], across);
 }
 
-/* Groups of `lanes` threads took rows of `columns` elements, a vector each in TURNS steps: adds what they have of each element to the
- * sums of this block, or, `begins`, makes them of it. One thread has an element every time. */
+/* Groups of `lanes` threads took rows of `columns` elements, a vector each in TURNS steps: adds what they have of each element to
+ * the sums of this block, or, `begins`, makes them of it. One thread has an element every time. */
 template <class T, int TURNS, int COUNT>
 MGPU_FUNCTION void mgpu_add_across(T (&rows)[TURNS][COUNT], double *sums, int columns, int lanes, bool begins)
 {
@@ -485,8 +488,8 @@ MGPU_FUNCTION void mgpu_add_across(T (&rows)[TURNS][COUNT], double *sums, int co
     }
 }
 
-/* maximum and sum of e^(v - maximum) of a row in one pass, after Milakov and Gimelshein, "Online normalizer calculation for softmax"
- * (2018): some more values; then those of all threads of the group */
+/* maximum and sum of e^(v - maximum) of a row in one pass, after Milakov and Gimelshein, "Online normalizer calculation for
+ * softmax" (2018): some more values; then those of all threads of the group */
 template <class T, class S, int COUNT> MGPU_FUNCTION void mgpu_online(T &most, S &sum, const T (&value)[COUNT])
 {
     T top = most, part = 0;

@@ -3,9 +3,9 @@
  *
  * After Dao, "FlashAttention-2" (2023): a block has some queries and goes through the keys that they see; maximum and sum of a
  * row change as it goes, and what has been added up is scaled to the new maximum. It keeps the maximum and the logarithm of each
- * row's sum from there, from which the gradient computes the scores' shares again. One function takes blocks of queries: dq, and for each
- * query its sums to base 2 and y . g, which is sum p (g v'), side by side for the other one. That takes blocks of keys, and queries one after the
- * other: dk, dv. So nothing is added by two blocks. */
+ * row's sum from there, from which the gradient computes the scores' shares again. One function takes blocks of queries: dq, and
+ * for each query its sums to base 2 and y . g, which is sum p (g v'), side by side for the other one. That takes blocks of keys,
+ * and queries one after the other: dk, dv. So nothing is added by two blocks. */
 #ifndef MGPU_DEVICE_ATTENTION_H
 #define MGPU_DEVICE_ATTENTION_H
 
@@ -30,8 +30,8 @@ MGPU_TILES_FUNCTION int mgpu_attended_type(const mgpu_attention_tiles &s, int wh
 /* Operands of matrix instructions that have 32 bits take twice the registers of others, so that few are left for addresses. */
 MGPU_FUNCTION constexpr bool mgpu_attention_is_tight(const mgpu_attention_tiles &s) { return s.arithmetic == MGPU_MMA && s.q == MGPU_F32; }
 
-/* The same number. If registers are few, the compiler does not know that it is the same in each iteration of a loop: addresses that follow from it are
- * computed there, rather than kept in registers. */
+/* The same number. If registers are few, the compiler does not know that it is the same in each iteration of a loop: addresses
+ * that follow from it are computed there, rather than kept in registers. */
 template <bool TIGHT, typename NUMBER> MGPU_FUNCTION NUMBER mgpu_anew(NUMBER number)
 {
 #ifndef MGPU_VGPU
@@ -131,8 +131,8 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, int WHICH> str
     }
 };
 
-/* ---- a block. BY_KEYS: its rows are keys, its columns queries; else the other way round. Scores are rows x columns of q or k, and
- * slopes (of g and v) likewise. */
+/* ---- a block. BY_KEYS: its rows are keys, its columns queries; else the other way round. Scores are rows x columns of q or k,
+ * and slopes (of g and v) likewise. */
 
 template <bool VALUE> struct mgpu_known { static constexpr bool value = VALUE; };
 MGPU_FUNCTION float mgpu_log_2(float v) { return log2f(v); }
@@ -272,8 +272,8 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
 
     /* ---- contractions */
 
-    /* tile = rows x columns over the elements of q and k (SECOND: of g and v). Warpgroups begin here, in groups of instructions that follow
-     * each other, and others do nothing; `score` waits for all but the last LEFT of them, others do it all */
+    /* tile = rows x columns over the elements of q and k (SECOND: of g and v). Warpgroups begin here, in groups of instructions
+     * that follow each other, and others do nothing; `score` waits for all but the last LEFT of them, others do it all */
     template <bool SECOND> __device__ __forceinline__ void begin_score(scores &tile, int stage)
     {
         if constexpr (GROUPS) {
@@ -348,8 +348,8 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
                     x[i][m] = mgpu_narrow_pair<S.q>(shares.value[2 * i + m % 2][at + m / 2 * 2], shares.value[2 * i + m % 2][at + m / 2 * 2 + 1]);
     }
 
-    /* results[p] += share x part first + p of the columns' elements; COUNT parts there are, RESULTS of them are this block's. By warpgroups
-     * they are there after `added` */
+    /* results[p] += share x part first + p of the columns' elements; COUNT parts there are, RESULTS of them are this block's. By
+     * warpgroups they are there after `added` */
     template <bool SECOND, int COUNT, int RESULTS>
     __device__ __forceinline__ void add(result results[RESULTS], const scores &shares, int first, int stage, place column)
     {
@@ -463,9 +463,9 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     /* as an int that is compared with places in a tile */
     MGPU_FUNCTION int near(place v) { return (int)max(min(v, (place)(S.rows + S.columns)), (place)-(S.rows + S.columns)); }
 
-    /* Scores: -infinity where a query does not see the key. The sign of scale is theirs, so that the largest has the largest share. What
-     * they are less than the largest, which is exact where shares are not small, is multiplied by the rest of scale and log2 e (FACTOR):
-     * a product of large scores would be rounded by more than 1. */
+    /* Scores: -infinity where a query does not see the key. The sign of scale is theirs, so that the largest has the largest
+     * share. What they are less than the largest, which is exact where shares are not small, is multiplied by the rest of scale
+     * and log2 e (FACTOR): a product of large scores would be rounded by more than 1. */
     static constexpr sum FACTOR = T.scale == 0 ? (sum)1 : (sum)((T.scale < 0 ? -T.scale : T.scale) * 1.4426950408889634074);
     template <bool WHOLE> __device__ __forceinline__ void mask(scores &tile, place column) const
     {
@@ -475,7 +475,8 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
         for (int i = 0; i < DOWN; i++)
 #pragma unroll
             for (int j = 0; j < ACROSS; j++) {
-                const int ahead = BY_KEYS ? scores::row(i) - scores::column(j) : scores::column(j) - scores::row(i); /* key - query */
+                /* key - query */
+                const int ahead = BY_KEYS ? scores::row(i) - scores::column(j) : scores::column(j) - scores::row(i);
                 if (T.scale <= 0)
                     tile.value[i][j] = T.scale == 0 ? (sum)0 : -tile.value[i][j];
                 if (!WHOLE && !(scores::column(j) < there && (!T.causal || ahead <= most) && (T.window <= 0 || ahead > least)))
@@ -512,8 +513,8 @@ template <const mgpu_attention &T, const mgpu_attention_tiles &S, bool BY_KEYS> 
     MGPU_FUNCTION sum share_of_one(sum total) { return total == 0 ? (sum)0 : 1 / total; }
 
     /* a score's share of its row, and what the row's result changes with the score (but for its scale); what is not seen adds
-     * nothing, whatever it holds. No score is above the largest one, which is one of them, to the bit: forward and gradients are by the
-     * same instructions */
+     * nothing, whatever it holds. No score is above the largest one, which is one of them, to the bit: forward and gradients are
+     * by the same instructions */
     MGPU_FUNCTION sum share_of(sum score, sum most, sum log_sum) { return mgpu_power_of_2(fma(score - most, FACTOR, -log_sum)); }
     template <bool WHOLE> MGPU_FUNCTION sum slope_of(sum share, sum slope, sum mean)
     {
@@ -551,8 +552,8 @@ template <typename ATTEND> struct mgpu_softmax {
         }
     }
 
-    /* scores -> shares of a sum that begins at the new maximum; older[i]: what earlier shares of row i are multiplied by. The sums
-     * are those of a thread's own columns */
+    /* scores -> shares of a sum that begins at the new maximum; older[i]: what earlier shares of row i are multiplied by. The
+     * sums are those of a thread's own columns */
     __device__ __forceinline__ void take(typename ATTEND::scores &tile, sum older[ATTEND::DOWN])
     {
 #pragma unroll
@@ -642,7 +643,8 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
             if (keeps && at.first == 0 && attend::is_first_of_row() && a.row + attend::scores::row(i) < T.queries) {
                 sum *own = attend::sums_of((sum *)sums, at.sample, at.head, a.row + attend::scores::row(i));
                 own[0] = total == 0 ? (sum)0 : softmax.most[i];
-                own[1] = total == 0 ? (sum)INFINITY : mgpu_log_2(total) * (sum)0.69314718055994530942; /* shares of a row that sees nothing are 0 */
+                /* shares of a row that sees nothing are 0 */
+                own[1] = total == 0 ? (sum)INFINITY : mgpu_log_2(total) * (sum)0.69314718055994530942;
             }
         }
         if constexpr (!wanted)
@@ -658,8 +660,9 @@ MGPU_FUNCTION void mgpu_attend_forward(const void *q, const void *k, const void 
 
 /* what the other function needs of each query, in `work` [sample, head, query] */
 template <typename SUM> struct alignas(8) mgpu_attended_query {
-    SUM most, log_sum, mean, zero; /* its largest score, the logarithm of its sum to base 2, sum p (g v'). Read as two pairs: by 16 bytes, NVRTC 13.0 spilled
-                                     * registers of bf16 for sm_100 */
+    /* its largest score, the logarithm of its sum to base 2, sum p (g v'). Read as two pairs: by 16 bytes, NVRTC 13.0 spilled
+     * registers of bf16 for sm_100 */
+    SUM most, log_sum, mean, zero;
 };
 
 template <const mgpu_attention &T, const mgpu_attention_tiles &S>

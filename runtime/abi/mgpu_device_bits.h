@@ -1,5 +1,6 @@
-/* mgpu_device_bits.h: codes of mgpu_bits.h, and sums of them: kernels of the runtime, for programs that send gradients as bits. A warp codes
- * a segment, whose numbers are compared as bits: WORD is as wide as they are. Codes are added in the order of the members, as on the host. */
+/* mgpu_device_bits.h: codes of mgpu_bits.h, and sums of them: kernels of the runtime, for programs that send gradients as bits. A
+ * warp codes a segment, whose numbers are compared as bits: WORD is as wide as they are. Codes are added in the order of the
+ * members, as on the host. */
 #ifndef MGPU_DEVICE_BITS_H
 #define MGPU_DEVICE_BITS_H
 

@@ -1,7 +1,7 @@
 /* mgpu_device_collective.h: sums over devices: kernels of the runtime, one image of a program has them. Elements [begin, end)
  * of all members' memory are added in the members' order, wherever that memory is, and the sum goes to whoever wants it. An
- * element is one thread's, so the sum may take the place of what was added. The bits are those of sums on the host: bf16 and f16 are
- * added in double, and rounded by way of float. */
+ * element is one thread's, so the sum may take the place of what was added. The bits are those of sums on the host: bf16 and f16
+ * are added in double, and rounded by way of float. */
 #ifndef MGPU_DEVICE_COLLECTIVE_H
 #define MGPU_DEVICE_COLLECTIVE_H
 

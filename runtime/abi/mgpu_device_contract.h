@@ -82,7 +82,8 @@ MGPU_FUNCTION void mgpu_store_tile(const NUMBERS &numbers, const mgpu_contractio
     mgpu_place<T, result::ROW_LIST> row;
     mgpu_place<T, result::COLUMN_LIST> column;
     mgpu_place<T, MGPU_LIST_BATCH> batch;
-    constexpr bool EVEN = mgpu_place<T, result::COLUMN_LIST>::COUNT == 1; /* one stride apart: registers for the first's place alone */
+    /* one stride apart: registers for the first's place alone */
+    constexpr bool EVEN = mgpu_place<T, result::COLUMN_LIST>::COUNT == 1;
     int64_t columns[TILE::ACROSS];
     batch.set(numbers, at.batch);
     column.set(numbers, at.column);

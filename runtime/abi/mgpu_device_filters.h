@@ -1,6 +1,6 @@
 /* mgpu_device_filters.h: weights of convolutions, from one order in memory to another: kernels of the runtime, for programs whose
- * convolutions a library may do (runtime/cuda/cudnn.c). `count` matrices are transposed: to[m][c][r] = from[m][r][c], in tiles that go
- * through shared memory, so that both are read and written along what is stored. Numbers are moved as they are. */
+ * convolutions a library may do (runtime/cuda/cudnn.c). `count` matrices are transposed: to[m][c][r] = from[m][r][c], in tiles
+ * that go through shared memory, so that both are read and written along what is stored. Numbers are moved as they are. */
 #ifndef MGPU_DEVICE_FILTERS_H
 #define MGPU_DEVICE_FILTERS_H
 

@@ -39,8 +39,8 @@ typedef uint32_t mgpu_shared;
 MGPU_FUNCTION mgpu_shared mgpu_shared_address(const void *p) { return (mgpu_shared)__cvta_generic_to_shared(p); }
 #endif
 
-/* The same number, which the compiler from now on has in a register: else it rather computes addresses anew in each iteration of a loop
- * than has a register less for it. What a lane gives itself nobody knows how to compute. All lanes of a warp come here. */
+/* The same number, which the compiler from now on has in a register: else it rather computes addresses anew in each iteration of
+ * a loop than has a register less for it. What a lane gives itself nobody knows how to compute. All lanes of a warp come here. */
 MGPU_FUNCTION uint32_t mgpu_kept(uint32_t number)
 {
 #ifndef MGPU_VGPU
@@ -110,8 +110,8 @@ MGPU_FUNCTION char *mgpu_dynamic_shared(void)
 #endif
 }
 
-/* ---- four 8 x 8 matrices of 16 bits (or 8 x 4 of 32) from shared memory: lane i has the address of row i % 8 of matrix i / 8, 16
- * bytes. Lane 4 g + t gets elements 2 t and 2 t + 1 of row g of each; transposed, of column g */
+/* ---- four 8 x 8 matrices of 16 bits (or 8 x 4 of 32) from shared memory: lane i has the address of row i % 8 of matrix i / 8,
+ * 16 bytes. Lane 4 g + t gets elements 2 t and 2 t + 1 of row g of each; transposed, of column g */
 
 template <bool TURNED> MGPU_FUNCTION void mgpu_load_matrices(uint32_t matrix[4], mgpu_shared row)
 {

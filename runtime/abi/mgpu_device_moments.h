@@ -1,4 +1,5 @@
-/* mgpu_device_moments.h: moments of all members (mgpu_moments.h): kernels of the runtime, for programs that merge them. Merged in the members' order. */
+/* mgpu_device_moments.h: moments of all members (mgpu_moments.h): kernels of the runtime, for programs that merge them. Merged in
+ * the members' order. */
 #ifndef MGPU_DEVICE_MOMENTS_H
 #define MGPU_DEVICE_MOMENTS_H
 

@@ -99,8 +99,8 @@ template <const mgpu_contraction &T, int LIST> struct mgpu_place {
         }
         digit[0] += by;
     }
-    /* the same along K, by a constant number (MGPU_MOVE_...) whose digits are known. Nothing is divided: at most one is carried, and
-     * `less` is negative, as a number without a sign huge, if none is */
+    /* the same along K, by a constant number (MGPU_MOVE_...) whose digits are known. Nothing is divided: at most one is carried,
+     * and `less` is negative, as a number without a sign huge, if none is */
     template <typename NUMBERS> __device__ __forceinline__ void go(const NUMBERS &numbers, int move)
     {
         int carried = 0;
@@ -161,8 +161,8 @@ MGPU_FUNCTION bool mgpu_within(const NUMBERS &numbers, const int *row, const int
     return within;
 }
 
-/* Of windows whose axes of K have few digits (mgpu_may_be_marked): a bit for each digit of the first one, then of the next one, ...
- * Of a row those where it is within; of an element of K its own. */
+/* Of windows whose axes of K have few digits (mgpu_may_be_marked): a bit for each digit of the first one, then of the next one,
+ * ... Of a row those where it is within; of an element of K its own. */
 template <const mgpu_contraction &T, typename NUMBERS> MGPU_FUNCTION uint32_t mgpu_marks_of_row(const NUMBERS &numbers, const int *row)
 {
     uint32_t marks = 0;
@@ -220,7 +220,8 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     /* rows from a thread's first slot to another one */
     MGPU_TILES_FUNCTION int rows_to(int slot) { return ALONG_K ? slot * STEP : slot / PIECES * ACROSS * CHUNK + slot % PIECES * PIECE; }
 
-    static constexpr bool EVEN = mgpu_place<T, LIST>::COUNT == 1 && ROW_SLOTS > 4; /* one stride apart: a register for each would be too many */
+    /* one stride apart: a register for each would be too many */
+    static constexpr bool EVEN = mgpu_place<T, LIST>::COUNT == 1 && ROW_SLOTS > 4;
     static constexpr bool LINEAR = TENSOR == 0 ? S.linear_a : S.linear_b; /* elements of K are one stride apart */
     static constexpr bool DIGITS = !LINEAR || WINDOWS > 0;          /* of K say where a thread is, or what is within */
     static constexpr int LAST = mgpu_list_first(&T, MGPU_LIST_K) + T.k - 1, MOVE = TENSOR == 0 ? MGPU_MOVE_A : MGPU_MOVE_B;
@@ -237,8 +238,8 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
     MGPU_FUNCTION uint32_t own_line() { return threadIdx.x / ACROSS; }
     MGPU_FUNCTION uint32_t own_chunk() { return threadIdx.x % ACROSS; }
 
-    /* A tile's rows from `first` on, of `count` in all, and K in [begin, stop). Of rows that are not there others are copied: what
-     * becomes of them is not stored */
+    /* A tile's rows from `first` on, of `count` in all, and K in [begin, stop). Of rows that are not there others are copied:
+     * what becomes of them is not stored */
     template <typename NUMBERS>
     __device__ __forceinline__ void start(const NUMBERS &numbers, const stored *tensor, const char *stage, int64_t first, int64_t count,
                                           int64_t begin, int64_t stop)
@@ -280,8 +281,8 @@ template <const mgpu_contraction &T, const mgpu_tiles &S, int LIST> struct mgpu_
         return T.k > 0 ? numbers.bytes(LAST, TENSOR, sizeof(stored)) : 0;
     }
 
-    /* the next stage, whose bytes of this operand are at `stage`, so many after those of the first; own: at_k, or that of an operand that
-     * goes through K in the same way */
+    /* the next stage, whose bytes of this operand are at `stage`, so many after those of the first; own: at_k, or that of an
+     * operand that goes through K in the same way */
     template <typename NUMBERS> __device__ __forceinline__ void load(const NUMBERS &numbers, const mgpu_k_place<T> &own, char *stage, uint32_t bytes)
     {
         mgpu_place<T, MGPU_LIST_K> place = own.place;

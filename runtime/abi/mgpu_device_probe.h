@@ -1,6 +1,6 @@
-/* mgpu_device_probe.h: kernels whose time says what a GPU does (compiler/probe/gpus.c): nothing, a stream of memory, and multiply-adds
- * that wait for nothing but each other, by plain instructions and by those of matrix units. What they compute is of no use, and is
- * stored only where it is what it never is, so that compilers keep it. */
+/* mgpu_device_probe.h: kernels whose time says what a GPU does (compiler/probe/gpus.c): nothing, a stream of memory, and
+ * multiply-adds that wait for nothing but each other, by plain instructions and by those of matrix units. What they compute is of
+ * no use, and is stored only where it is what it never is, so that compilers keep it. */
 #ifndef MGPU_DEVICE_PROBE_H
 #define MGPU_DEVICE_PROBE_H
 

@@ -208,7 +208,8 @@ template <int GROUP, typename KEY> MGPU_FUNCTION void mgpu_sort_keys(KEY *keys, 
                 const int64_t low = 2 * i - (i & (apart - 1)), high = low + apart; /* i / apart * 2 * apart + i % apart */
                 const KEY a = keys[low], b = keys[high];
                 const bool down = (low & run) == 0;
-                if (down ? mgpu_larger_key(b, a) : mgpu_larger_key(a, b)) { /* a reference to either would put both into local memory */
+                /* a reference to either would put both into local memory */
+                if (down ? mgpu_larger_key(b, a) : mgpu_larger_key(a, b)) {
                     keys[low] = b;
                     keys[high] = a;
                 }

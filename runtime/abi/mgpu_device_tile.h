@@ -191,8 +191,9 @@ template <typename SUM, typename ROWS, typename COLUMNS, int THREADS_DOWN, int T
     }
 };
 
-/* ---- by matrix instructions: a warp has OWN_ROWS x OWN_COLUMNS, in matrices of 16 x 8. PAIRED: operands of rows are sums of another
- * tile, of which a lane has columns 2 t and 2 t + 1; so these are its t and t + 4 along K, of columns, too (f32: K may be in any order) */
+/* ---- by matrix instructions: a warp has OWN_ROWS x OWN_COLUMNS, in matrices of 16 x 8. PAIRED: operands of rows are sums of
+ * another tile, of which a lane has columns 2 t and 2 t + 1; so these are its t and t + 4 along K, of columns, too (f32: K may be
+ * in any order) */
 
 template <int TYPE, typename ROWS, typename COLUMNS, int DOWN_WARPS, int WARPS_ACROSS, bool PAIRED = false> struct mgpu_mma_tile {
     typedef float sum;
@@ -209,10 +210,10 @@ template <int TYPE, typename ROWS, typename COLUMNS, int DOWN_WARPS, int WARPS_A
     MGPU_FUNCTION int row(int i) { return (int)(first_row() + threadIdx.x % 32 / 4) + 8 * i; }
     MGPU_FUNCTION int column(int j) { return (int)(first_column() + 2 * (threadIdx.x % 4)) + j / 2 * 8 + j % 2; }
 
-    /* Matrices of 8 rows and half of an instruction's depth are fetched four at a time, as operands take them: of rows (rows 0, k 0),
-     * (8, 0), (0, half), (8, half); of columns (0, 0), (0, half), (8, 0), (8, half). The byte in a stage where this lane's part of the
-     * first four is. Those of others follow by constants: some lines further chunks are permuted alike, and bits that tell chunks apart
-     * are none of those that tell lanes. */
+    /* Matrices of 8 rows and half of an instruction's depth are fetched four at a time, as operands take them: of rows (rows 0, k
+     * 0), (8, 0), (0, half), (8, half); of columns (0, 0), (0, half), (8, 0), (8, half). The byte in a stage where this lane's
+     * part of the first four is. Those of others follow by constants: some lines further chunks are permuted alike, and bits that
+     * tell chunks apart are none of those that tell lanes. */
     template <typename LINES, bool COLUMN> MGPU_FUNCTION uint32_t own_byte(uint32_t first)
     {
         const uint32_t lane = threadIdx.x % 32, eight = lane / 8 % 2, sixteen = lane / 16, row = COLUMN ? sixteen : eight, half = COLUMN ? eight : sixteen;
@@ -232,7 +233,8 @@ template <int TYPE, typename ROWS, typename COLUMNS, int DOWN_WARPS, int WARPS_A
         } else if constexpr (TYPE != MGPU_F32) {
             mgpu_load_matrices<true>(matrix, (own ^ (mgpu_shared)(2 * i * MGPU_CHUNK_BYTES)) + at_k * line);
         } else {
-            constexpr int other = PAIRED ? LINES::LINE_CHUNKS >= 8 : LINES::LINE_CHUNKS < 8 ? LINES::LINE_CHUNKS / 2 : 0; /* chunks are permuted otherwise 1 or 4 lines further */
+            /* chunks are permuted otherwise 1 or 4 lines further */
+            constexpr int other = PAIRED ? LINES::LINE_CHUNKS >= 8 : LINES::LINE_CHUNKS < 8 ? LINES::LINE_CHUNKS / 2 : 0;
 #pragma unroll
             for (int m = 0; m < 4; m++) {
                 const int row = COLUMN ? m / 2 : m % 2, half = COLUMN ? m % 2 : m / 2;

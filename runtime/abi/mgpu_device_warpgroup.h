@@ -1,5 +1,6 @@
-/* mgpu_device_warpgroup.h: sums of a tile by matrix instructions of a warpgroup (4 warps), which read their operands from shared memory,
- * the first one also from registers, while the warps go on. PTX ISA 9.0, section 9.7.15 (wgmma). Of compute capability 9.0 alone: images for sm_90a. */
+/* mgpu_device_warpgroup.h: sums of a tile by matrix instructions of a warpgroup (4 warps), which read their operands from shared
+ * memory, the first one also from registers, while the warps go on. PTX ISA 9.0, section 9.7.15 (wgmma). Of compute capability
+ * 9.0 alone: images for sm_90a. */
 #ifndef MGPU_DEVICE_WARPGROUP_H
 #define MGPU_DEVICE_WARPGROUP_H
 
@@ -12,9 +13,9 @@ constexpr bool MGPU_BY_WARPGROUPS = true; /* of mgpu_tiles */
 /* what this thread has put into shared memory is there for those instructions, after the next barrier */
 MGPU_FUNCTION void mgpu_show_warpgroups(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/* c [64, COLUMNS] = or += a [64, 16] b [16, COLUMNS] by a warpgroup; a, b: descriptors, whose matrices have elements of K side by side or
- * (ROWS_A, ROWS_B) rows and columns. Or a is in registers, as mgpu_multiply_matrices has it. Thread 32 w + 4 g + t: p: row 16 w + g, q: 8
- * more; of each 8 columns two from 2 t on. Not there before mgpu_warpgroup_tile::wait */
+/* c [64, COLUMNS] = or += a [64, 16] b [16, COLUMNS] by a warpgroup; a, b: descriptors, whose matrices have elements of K side by
+ * side or (ROWS_A, ROWS_B) rows and columns. Or a is in registers, as mgpu_multiply_matrices has it. Thread 32 w + 4 g + t: p:
+ * row 16 w + g, q: 8 more; of each 8 columns two from 2 t on. Not there before mgpu_warpgroup_tile::wait */
 #define MGPU_D8(how, i) how(p[i]), how(p[(i) + 1]), how(q[i]), how(q[(i) + 1]) /* of 8 columns */
 #define MGPU_D16(how, i) MGPU_D8(how, i), MGPU_D8(how, (i) + 2)
 #define MGPU_D32(how, i) MGPU_D16(how, i), MGPU_D16(how, (i) + 4)
@@ -91,8 +92,9 @@ template <int TYPE, typename ROWS, typename COLUMNS, int THREADS> struct mgpu_wa
     MGPU_FUNCTION int row(int i) { return (int)(first_row() + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4) + i / 2 * 64 + i % 2 * 8; }
     MGPU_FUNCTION int column(int j) { return (int)(first_column() + 2 * (threadIdx.x % 4)) + j / 2 * 8 + j % 2; }
 
-    /* The descriptor of LINES from a row on (a multiple of 8, or a line along rows), at an address in 16 bytes: bytes that chunks are permuted
-     * in, 8 lines further, and LINES along rows that are longer than 8 chunks: from a part to the next. All in 16 bytes */
+    /* The descriptor of LINES from a row on (a multiple of 8, or a line along rows), at an address in 16 bytes: bytes that chunks
+     * are permuted in, 8 lines further, and LINES along rows that are longer than 8 chunks: from a part to the next. All in 16
+     * bytes */
     template <typename LINES> MGPU_FUNCTION uint64_t descriptor(uint32_t at)
     {
         constexpr uint32_t mode = LINES::LINE_BYTES == 128 ? 1 : LINES::LINE_BYTES == 64 ? 2 : 3;
@@ -126,8 +128,8 @@ template <int TYPE, typename ROWS, typename COLUMNS, int THREADS> struct mgpu_wa
         asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
         hold();
     }
-    /* Each sum (each pair of an operand) is in a register of its own, which nobody has read sooner. Before `ready` of what is added to, or read:
-     * compilers have equal ones in one register, and would give each its own only after it */
+    /* Each sum (each pair of an operand) is in a register of its own, which nobody has read sooner. Before `ready` of what is
+     * added to, or read: compilers have equal ones in one register, and would give each its own only after it */
     __device__ __forceinline__ void hold(void)
     {
 #pragma unroll

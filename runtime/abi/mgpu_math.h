@@ -150,8 +150,9 @@ MGPU_FUNCTION float mgpu_absf(float a) { return fabsf(a); }
 MGPU_FUNCTION float mgpu_floorf(float a) { return floorf(a); }
 MGPU_FUNCTION float mgpu_sqrtf(float a) { return sqrtf(a); }
 
-/* minimum and maximum as in ops.def, NaN where one of the two is; maxima of many, where the first NaN is the largest of all: b beats the best so far.
- * larger is for long loops: it waits for `best` once; better is for a few values, whose places are wanted, too. */
+/* minimum and maximum as in ops.def, NaN where one of the two is; maxima of many, where the first NaN is the largest of all: b
+ * beats the best so far. larger is for long loops: it waits for `best` once; better is for a few values, whose places are wanted,
+ * too. */
 /* clang-format off */
 #define MGPU_ORDER(name, type)                                                                                            \
     MGPU_FUNCTION type mgpu_minimum_##name(type a, type b) { return ((a < b) | (a != a)) ? a : b; }                       \

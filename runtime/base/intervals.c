@@ -1,5 +1,5 @@
-/* intervals.c: intervals of a run in steps; the best validation result so far, and what happens when it stops improving (the run ends
- * early, a plateau lowers a rate).
+/* intervals.c: intervals of a run in steps; the best validation result so far, and what happens when it stops improving (the run
+ * ends early, a plateau lowers a rate).
  *
  * Steps count from 1. An interval of I steps ends after the steps I, 2 I, ..., so that an interrupted run has the same intervals.
  * Epochs are converted to steps; I need not be an integer. */

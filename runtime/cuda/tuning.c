@@ -1,6 +1,6 @@
-/* tuning.c: see tuning.h. Measurements are kept in tuned.txt (tuning_file.h). The key is the GPU, the versions of driver, program and
- * library, and everything that the operation consists of; the value is the number of the library's fastest alternative, and the
- * times of that one, of the kernels and of the usual one.
+/* tuning.c: see tuning.h. Measurements are kept in tuned.txt (tuning_file.h). The key is the GPU, the versions of driver, program
+ * and library, and everything that the operation consists of; the value is the number of the library's fastest alternative, and
+ * the times of that one, of the kernels and of the usual one.
  *
  * Alternatives run in the unused arena, which is zeroed afterwards (device_cuda.c), because delayed gradients rely on zeros. */
 #include "runtime/base/base.h"

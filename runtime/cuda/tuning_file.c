@@ -1,6 +1,6 @@
-/* tuning_file.c: keeps the measurements of `--tune` from run to run, as lines "KEY<tab>NUMBERS<tab>MICROSECONDS" in the file tuned.txt
- * in mgpuc's folder of compiled objects. Whole lines are appended, so several programs may write at the same time. The last line
- * with a key is used. Lines that cannot be parsed are ignored. */
+/* tuning_file.c: keeps the measurements of `--tune` from run to run, as lines "KEY<tab>NUMBERS<tab>MICROSECONDS" in the file
+ * tuned.txt in mgpuc's folder of compiled objects. Whole lines are appended, so several programs may write at the same time. The
+ * last line with a key is used. Lines that cannot be parsed are ignored. */
 #include "runtime/base/base.h"
 #include "runtime/base/folder_owner.h"
 #include "runtime/cuda/tuning_file.h"

@@ -20,7 +20,8 @@ typedef struct Array { /* the data of a file: samples of one shape, in native by
 /* Errors end the program with status 1: "WHERE PATH: what is wrong"; `where` is a prefix such as "model.net:12: ". Plain files
  * are mapped if their elements need no conversion, unless `load` is set. */
 void mgpu_read_idx(Array *, const char *path, const char *where, bool load);
-/* `whole`: the array is one sample, which may be empty, otherwise its first axis counts samples. `member`: the array to read from an .npz file; NULL: such files are errors */
+/* `whole`: the array is one sample, which may be empty, otherwise its first axis counts samples. `member`: the array to read from
+ * an .npz file; NULL: such files are errors */
 void mgpu_read_npy(Array *, const char *path, const char *where, bool whole, bool load, const char *member);
 /* Parses the bytes of such a file: a.data points into them, or to a.owned. If its elements or shape have no counterpart here, the
  * message is stored in *unreadable, or, if unreadable is NULL, ends the program. */

@@ -1,6 +1,6 @@
-/* check_plan.c: does a plan's schedule fit the program? What a schedule says was proved before it became an image; here it is compared with
- * the program's tables before the first step: kernels, variables, inputs, outputs. A wrong table ends the program with a message
- * instead of a wrong result. */
+/* check_plan.c: does a plan's schedule fit the program? What a schedule says was proved before it became an image; here it is
+ * compared with the program's tables before the first step: kernels, variables, inputs, outputs. A wrong table ends the program
+ * with a message instead of a wrong result. */
 #include "runtime/base/base.h"
 #include "runtime/engine/device.h"
 #include "runtime/engine/engine.h"

@@ -6,7 +6,8 @@
 #include "runtime/base/options.h"
 #include "runtime/data/sets.h"
 
-/* ---- engine.c, lane.c, asynchronous.c: devices, lanes and the execution of a plan. check_plan.c: checks that the plan fits the program. */
+/* ---- engine.c, lane.c, asynchronous.c: devices, lanes and the execution of a plan. check_plan.c: checks that the plan fits the
+ * program. */
 enum { MGPU_RING = 8, MGPU_TIMED = 4 }; /* records of steps that are kept; one step in MGPU_TIMED is timed */
 typedef struct StepTimes {              /* times of one device in one step, in nanoseconds */
     /* Lane comp at work, waiting for lane copy, waiting for transfers. Of asynchronous devices: only in steps that are `timed`,
@@ -60,8 +61,8 @@ void mgpu_engine_drain(Engine *); /* returns when all posted steps have complete
  * (compiler/plan/place.c), so this drains the engine between predict or decode phases and others. */
 void mgpu_engine_change_kind(Engine *, int kind);
 void mgpu_engine_set_steps_in_flight(Engine *, int steps); /* 2 .. MGPU_STEPS_IN_FLIGHT */
-/* check_plan.c: Returns true if the call of an epilogue's kernel also has a matmul's operands. mgpu_comp_before returns the previous
- * operation of the lane comp, or NULL. */
+/* check_plan.c: Returns true if the call of an epilogue's kernel also has a matmul's operands. mgpu_comp_before returns the
+ * previous operation of the lane comp, or NULL. */
 bool mgpu_is_joined(const mgpu_gpu_kernel *, const mgpu_op *);
 const mgpu_op *mgpu_comp_before(const mgpu_device_phase *, const mgpu_op *);
 /* describes what computes: the matmul library, or why there is none; the GPUs */

@@ -1,7 +1,8 @@
 /* internal.h: what the files of the engine share. engine.c opens devices and posts steps, and has the rules; lane.c executes the
- * operations of a lane. For asynchronous devices, issue_order.c computes the order of issue, issue.c issues the work, asynchronous.c records
- * events and finds out which steps have completed, late_failure.c locates a failed operation, and hang.c reports devices that make no
- * progress. observe.c passes on what lanes report of operations and waits to the step's times, the profile and the timeline. */
+ * operations of a lane. For asynchronous devices, issue_order.c computes the order of issue, issue.c issues the work,
+ * asynchronous.c records events and finds out which steps have completed, late_failure.c locates a failed operation, and hang.c
+ * reports devices that make no progress. observe.c passes on what lanes report of operations and waits to the step's times, the
+ * profile and the timeline. */
 #ifndef MGPU_ENGINE_INTERNAL_H
 #define MGPU_ENGINE_INTERNAL_H
 
@@ -256,8 +257,8 @@ int mgpu_async_step_event(const Engine *, int device, int lane, int64_t number);
 int mgpu_async_op_event(const Engine *, int device, const mgpu_phase *, int64_t number, int op, bool before);
 const Segment *mgpu_async_segment(const Engine *, int device, const mgpu_phase *, int place); /* of the lane comp */
 
-/* late_failure.c: `call` for `device` returned the driver's error `error`, which may come from an operation issued earlier. Ends the
- * program with that operation's place. Returns if no device has failed: the call itself is then at fault. */
+/* late_failure.c: `call` for `device` returned the driver's error `error`, which may come from an operation issued earlier. Ends
+ * the program with that operation's place. Returns if no device has failed: the call itself is then at fault. */
 void mgpu_fail_async(Engine *, int device, const char *error, const char *call);
 
 void mgpu_listen_open(Engine *); /* Polls the collective for errors in a thread until the ticker e->listener is closed. */

@@ -1,5 +1,6 @@
-/* issue.c: the thread that issues the work of an asynchronous device. In: posted steps, and the list of each phase (issue_order.c):
- * segments of the lane comp, uploads, transfers. Out: work in the streams of the lanes comp, copy, comm and sync.
+/* issue.c: the thread that issues the work of an asynchronous device. In: posted steps, and the list of each phase
+ * (issue_order.c): segments of the lane comp, uploads, transfers. Out: work in the streams of the lanes comp, copy, comm and
+ * sync.
  *
  * The thread goes through the list, step after step. In the list an operation comes after everything that it waits for. So for
  * a wait between lanes that it issues, the thread itself does not wait: the stream waits for an event. The thread waits
@@ -9,9 +10,9 @@
  *
  * `issued` counts what it has issued. The lane host waits for that before it waits for an event.
  *
- * A run (issue_order.c) is captured once for each combination of slots, as a graph, and launched. A run with transfers is captured as
- * it would be issued, but without waits for operations outside of it, which are waited for before its launch. If the plan has
- * several devices, all runs of all phases are captured before the first step (asynchronous.c).
+ * A run (issue_order.c) is captured once for each combination of slots, as a graph, and launched. A run with transfers is
+ * captured as it would be issued, but without waits for operations outside of it, which are waited for before its launch. If the
+ * plan has several devices, all runs of all phases are captured before the first step (asynchronous.c).
  *
  * MGPU_GRAPHS=off issues operation by operation; MGPU_GRAPHS=wait also waits for each, so that the failing one is named. An
  * audit (audit.c) does the same, and examines memory between operations. */

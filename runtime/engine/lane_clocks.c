@@ -1,6 +1,6 @@
-/* lane_clocks.c: timing events of asynchronous devices. One training step in MGPU_TIMED records them: on comp two before each segment
- * (one when everything earlier has completed, one when what it waits for has, too) and one at the end; on comm and sync one
- * before and one after each transfer. The thread that watches the device reads them when the step has completed, so nothing
+/* lane_clocks.c: timing events of asynchronous devices. One training step in MGPU_TIMED records them: on comp two before each
+ * segment (one when everything earlier has completed, one when what it waits for has, too) and one at the end; on comm and sync
+ * one before and one after each transfer. The thread that watches the device reads them when the step has completed, so nothing
  * waits.
  *
  * Timing events are per place of the step in the ring, so no other step uses them before this one is collected. All are created

@@ -1,6 +1,6 @@
-/* single_host.c: one host device whose lanes have no threads. The thread that posts a step executes all of it before the call returns:
- * it reads samples, copies, computes, and fetches results. For libraries, whose callers wait for each step: no thread has to wake
- * up except those of the device's pool. Waits of operations need no code, since everything earlier has completed. */
+/* single_host.c: one host device whose lanes have no threads. The thread that posts a step executes all of it before the call
+ * returns: it reads samples, copies, computes, and fetches results. For libraries, whose callers wait for each step: no thread
+ * has to wake up except those of the device's pool. Waits of operations need no code, since everything earlier has completed. */
 #include "runtime/base/base.h"
 #include "runtime/engine/internal.h"
 

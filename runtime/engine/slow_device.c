@@ -1,5 +1,5 @@
-/* slow_device.c: MGPU_SLOW and MGPU_LINK_GBPS. The slowed thread sleeps, so that others can use its core. Short sleeps are accumulated,
- * since a system does not wake a thread to the microsecond. */
+/* slow_device.c: MGPU_SLOW and MGPU_LINK_GBPS. The slowed thread sleeps, so that others can use its core. Short sleeps are
+ * accumulated, since a system does not wake a thread to the microsecond. */
 #include "runtime/base/base.h"
 #include "runtime/engine/slow_device.h"
 

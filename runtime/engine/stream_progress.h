@@ -1,5 +1,5 @@
-/* stream_progress.h: how far asynchronous devices have come, from the step numbers that their streams write to host memory (mark_and_note in
- * issue.c). late_failure.c and hang.c use it to locate a failed or hanging operation. */
+/* stream_progress.h: how far asynchronous devices have come, from the step numbers that their streams write to host memory
+ * (mark_and_note in issue.c). late_failure.c and hang.c use it to locate a failed or hanging operation. */
 #ifndef MGPU_ENGINE_LOOK_H
 #define MGPU_ENGINE_LOOK_H
 

@@ -1,5 +1,5 @@
-/* gathered_sums.c: transfers in which every member receives what all have sent and sums it by itself, in the members' order: one-bit
- * gradients, and moments. */
+/* gathered_sums.c: transfers in which every member receives what all have sent and sums it by itself, in the members' order:
+ * one-bit gradients, and moments. */
 #include "runtime/abi/mgpu_moments.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/host/reduce.h"

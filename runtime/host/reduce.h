@@ -25,8 +25,8 @@ mgpu_range mgpu_moved(const Operand *, int from, int to);
 bool mgpu_encode(void *codes, const void *values, int64_t count, uint8_t dtype); /* false: a segment has more than two values */
 void mgpu_add_codes(const void *const *codes, int members, void *sum, int64_t count, uint8_t dtype); /* in the members' order */
 
-/* ---- gathered_sums.c: the bytes that a member sends in a gathered sum, what it sends (false: impossible), and the sum of what all
- * have sent. */
+/* ---- gathered_sums.c: the bytes that a member sends in a gathered sum, what it sends (false: impossible), and the sum of what
+ * all have sent. */
 int64_t mgpu_sent_bytes(const Operand *);
 bool mgpu_put_sent(const Operand *, void *sent);
 void mgpu_add_sent(const void *const *sent, int members, const Operand *);

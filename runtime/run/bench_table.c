@@ -1,5 +1,5 @@
-/* bench_table.c: `bench` with several numbers of devices, --batch, --weak or --strong: prints the rows of `mgpuc bench` that the program
- * has.
+/* bench_table.c: `bench` with several numbers of devices, --batch, --weak or --strong: prints the rows of `mgpuc bench` that the
+ * program has.
  *
  * A program has one global batch; a smaller one would run as a partial batch and take as long. So it measures the rows with this
  * batch (with --weak, 32 on each of two devices are 64), and prints the command that compiles for the others. Rows are measured

@@ -106,7 +106,8 @@ bool mgpu_computes_here(const mgpu_plan *); /* on threads of this program, not o
 /* Returns the number of threads of a run of the plan, and text such as "2 threads on 2 cores"; 0 and "" for GPUs. */
 int mgpu_used_threads(const RunOptions *, const mgpu_plan *, char *text, size_t capacity);
 const mgpu_plan *mgpu_choose_plan(const mgpu_program *, const RunOptions *);
-/* plans.c: Returns the plan with its unpacked schedule, or the plan itself if it has no image. mgpu_close_plans frees all of them. */
+/* plans.c: Returns the plan with its unpacked schedule, or the plan itself if it has no image. mgpu_close_plans frees all of
+ * them. */
 struct OpenPlans *mgpu_no_plans(void);
 const mgpu_plan *mgpu_open_plan(const RunOptions *, const mgpu_plan *of_the_table);
 void mgpu_close_plans(RunOptions *);

@@ -1,5 +1,5 @@
-/* compare_devices.c: checks that all devices have the same variables. In: a drained engine; out: NULL, or which variable differs on which
- * devices.
+/* compare_devices.c: checks that all devices have the same variables. In: a drained engine; out: NULL, or which variable differs
+ * on which devices.
  *
  * Every device computes the same update from the same sums, so weights, states and averages are bitwise equal everywhere. A link
  * that corrupts a transfer after the first step, or a device that computes wrongly, breaks that, possibly with plausible numbers.

@@ -1,6 +1,6 @@
-/* compare_processes.c: checks that all processes run the same program. In: what each is about to do; out: an error with the first rank that
- * differs from rank 0, and its host. This happens before anything is computed, since processes that differ would wait for each
- * other or add up unrelated values. */
+/* compare_processes.c: checks that all processes run the same program. In: what each is about to do; out: an error with the first
+ * rank that differs from rank 0, and its host. This happens before anything is computed, since processes that differ would wait
+ * for each other or add up unrelated values. */
 #include "runtime/base/sha256.h"
 #include "runtime/run/run.h"
 #include "runtime/schedule/schedule.h"

@@ -1,4 +1,5 @@
-/* nan_origin.c: describes what made a NaN or infinity: the origin that an audit has found, also of an evaluation that is repeated. */
+/* nan_origin.c: describes what made a NaN or infinity: the origin that an audit has found, also of an evaluation that is
+ * repeated. */
 #include "runtime/base/base.h"
 #include "runtime/data/data.h"
 #include "runtime/engine/engine.h"

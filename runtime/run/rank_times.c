@@ -1,4 +1,5 @@
-/* rank_times.c: for several processes: what an epoch's steps took in each, throughput by host, and which process the others wait for.
+/* rank_times.c: for several processes: what an epoch's steps took in each, throughput by host, and which process the others wait
+ * for.
  *
  * All processes run the same steps. A process whose devices compute longer for their samples than those of the others is the
  * slowest. If there is none and transfers take longer than predicted, the links are slow. */

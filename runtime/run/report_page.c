@@ -1,5 +1,5 @@
-/* report_page.c: `report RUN.save | RUN.jsonl ... [TRACE.json] -o REPORT.html`: shows the program's predictions and its runs on the same
- * page as `mgpuc report`. A folder of saves names the log of its run. */
+/* report_page.c: `report RUN.save | RUN.jsonl ... [TRACE.json] -o REPORT.html`: shows the program's predictions and its runs on
+ * the same page as `mgpuc report`. A folder of saves names the log of its run. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/whole_file.h"

@@ -1,6 +1,6 @@
-/* reporter.c: what the user sees of a run: the lines at its start, progress (a live line on a terminal, else a line now and then),
- * and a table with a row for each epoch; and the log, with a JSON object on each line. Numbers in the log have enough digits for
- * the program's precision (%.9g, in f64 %.17g; null if they are not finite); the table rounds them. */
+/* reporter.c: what the user sees of a run: the lines at its start, progress (a live line on a terminal, else a line now and
+ * then), and a table with a row for each epoch; and the log, with a JSON object on each line. Numbers in the log have enough
+ * digits for the program's precision (%.9g, in f64 %.17g; null if they are not finite); the table rounds them. */
 #include "runtime/base/base.h"
 #include "runtime/base/terminal.h"
 #include "runtime/base/whole_file.h"

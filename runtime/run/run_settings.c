@@ -1,4 +1,5 @@
-/* run_settings.c: the command line of a run, and the settings that were compiled in or that the command line has changed, for its log. */
+/* run_settings.c: the command line of a run, and the settings that were compiled in or that the command line has changed, for its
+ * log. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/base/intervals.h"

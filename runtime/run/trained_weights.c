@@ -1,6 +1,6 @@
-/* trained_weights.c: opens the weights for `eval` and `predict`: those of --init FILE; else of a run's folder the best ones if the
- * program watches a metric, or else the last ones (averages, if it makes some). Then those of --init PART=FILE replace them. It
- * reports which they are. */
+/* trained_weights.c: opens the weights for `eval` and `predict`: those of --init FILE; else of a run's folder the best ones if
+ * the program watches a metric, or else the last ones (averages, if it makes some). Then those of --init PART=FILE replace them.
+ * It reports which they are. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"

@@ -1,6 +1,6 @@
-/* issue_order.c: the order in which a device's operations of a phase are issued. In: a plan's list of operations, each after all that it
- * waits for in the same step (compiler/verify/order.c proves that); out: lanes, and for asynchronous devices the list that
- * runtime/engine/issue.c goes through. compiler/verify/issue.c proves what this file makes of a schedule.
+/* issue_order.c: the order in which a device's operations of a phase are issued. In: a plan's list of operations, each after all
+ * that it waits for in the same step (compiler/verify/order.c proves that); out: lanes, and for asynchronous devices the list
+ * that runtime/engine/issue.c goes through. compiler/verify/issue.c proves what this file makes of a schedule.
  *
  * Segments. The operations of the lane comp are cut before an operation that waits for something that can only be issued after
  * earlier operations of the segment, such as the all-reduce of their results. All other waits are done before the segment, which

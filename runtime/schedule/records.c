@@ -8,7 +8,8 @@
  *   device      "device" N fields ["as" N]
  *                 as: it has the buffers and operations of device N, an earlier device that has records itself
  *   buffer, op  dN.NAME fields
- *   access      dN.BUFFER ["[" BEGIN ":" END ["of" N] "]"] [("@+" | "@-") K]      no range: all of it; K: slot (step + K) mod slots
+ *   access      dN.BUFFER ["[" BEGIN ":" END ["of" N] "]"] [("@+" | "@-") K]      no range: all of it;
+ *                                                            K: slot (step + K) mod slots
  *   wait        dN.OP ["@-" K]                               the operation K steps ago; absent: in this step
  *   parameter   DTYPE (BYTES | "each" BYTES) ["over" N]      over: overwrites input N, counted from 0
  *

@@ -51,8 +51,8 @@ int64_t mgpu_view_buffer_bytes(const Buffer *); /* bytes of all slots */
 /* for qsort: pointers to Buffer by bytes, to ScheduledOp by time; the largest first */
 int mgpu_view_by_bytes(const void *, const void *);
 int mgpu_view_by_time(const void *, const void *);
-/* The passes of a step. An operation is of the one that its role begins with; -1: of none. Members of a call may be of another one,
- * so its time is divided (ScheduledOp.other_pass). */
+/* The passes of a step. An operation is of the one that its role begins with; -1: of none. Members of a call may be of another
+ * one, so its time is divided (ScheduledOp.other_pass). */
 enum { MGPU_FORWARD, MGPU_BACKWARD, MGPU_UPDATE, MGPU_PASSES };
 extern const char *const MGPU_PASS_NAME[MGPU_PASSES];
 int mgpu_view_pass(const ScheduledOp *);

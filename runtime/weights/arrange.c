@@ -211,8 +211,8 @@ SavedTensor *mgpu_unpaired(TensorFile *file, SavedTensor *t, int64_t heads) { re
 
 SavedTensor *mgpu_paired(TensorFile *file, SavedTensor *t, int64_t heads) { return transposed_heads(file, t, heads, 0); }
 
-/* Keras stores the gates of a GRU as z, r, h, and the two biases of one as rows. `hh`, [3u, u], tells the u; of a simple recurrent
- * layer it is [u, u], and nothing changes. */
+/* Keras stores the gates of a GRU as z, r, h, and the two biases of one as rows. `hh`, [3u, u], tells the u; of a simple
+ * recurrent layer it is [u, u], and nothing changes. */
 SavedTensor *mgpu_gru_gates(TensorFile *file, SavedTensor *t, const SavedTensor *hh)
 {
     int64_t rows = hh->tensor.extent[0], units = hh->tensor.extent[1];

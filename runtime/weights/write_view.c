@@ -1,5 +1,5 @@
-/* write_view.c: writes the file of a view: rank 0 writes all of it, or each process writes one contiguous range of its bytes. In: a
- * snapshot of each process, which has its devices' shards. Out: the bytes of the file.
+/* write_view.c: writes the file of a view: rank 0 writes all of it, or each process writes one contiguous range of its bytes. In:
+ * a snapshot of each process, which has its devices' shards. Out: the bytes of the file.
  *
  * All processes write at the same time, piece by piece. For each piece they exchange what they have: the elements of sharded
  * variables that are on their devices, and their devices' subtotals of partial sums. So a process needs memory for its own part

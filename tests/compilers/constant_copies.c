@@ -1,5 +1,5 @@
-/* Loops that copy constant arrays that begin with ones and go on with zeros: gcc 12 with AVX-512 makes copies of memory of them, which
- * store more ones. */
+/* Loops that copy constant arrays that begin with ones and go on with zeros: gcc 12 with AVX-512 makes copies of memory of them,
+ * which store more ones. */
 #define CASE(NAME, TYPE, ...)                                                                                                    \
     static const TYPE NAME[] = {__VA_ARGS__};                                                                                    \
     __attribute__((noinline, noipa)) static void loop_##NAME(TYPE *to)                                                           \

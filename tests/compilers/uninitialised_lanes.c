@@ -1,5 +1,5 @@
-/* A maximum under a condition, a sum in double and a sum under the same condition in one simd loop, whose last turn is not full: gcc 12.2
- * leaves elements of the second out. */
+/* A maximum under a condition, a sum in double and a sum under the same condition in one simd loop, whose last turn is not full:
+ * gcc 12.2 leaves elements of the second out. */
 enum { N = 33 };
 
 __attribute__((noinline, noipa)) static void reduce(const float *z, int label, float *most_of, double *squares_of, double *own_of)

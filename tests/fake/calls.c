@@ -1,5 +1,5 @@
-/* calls.c: for LD_PRELOAD, in tests of saves: the calls that change files in the folder CALLS_IN (as the program names it), numbered
- * from 1. CALLS says what becomes of them:
+/* calls.c: for LD_PRELOAD, in tests of saves: the calls that change files in the folder CALLS_IN (as the program names it),
+ * numbered from 1. CALLS says what becomes of them:
  *   "count"        nothing
  *   "kill N"       the process is killed at call N; of a write half of it is done
  *   "fail N E"     call N fails with errno E
@@ -7,8 +7,8 @@
  *   "full N M"     calls N to M that need room (files, folders, links, writes) fail with ENOSPC
  *   "nolinks"      there are no links, neither hard nor symbolic, as on FAT
  *   "slow N"       each fsync takes N ms longer
- *   "trace"        each is a line of the file CALLS_LOG, and every file that is made gets a second name in the folder CALLS_KEEP, so
- *                  that what it held is known to the end
+ *   "trace"        each is a line of the file CALLS_LOG, and every file that is made gets a second name in the folder CALLS_KEEP,
+ *                  so that what it held is known to the end
  * CALLS_LOG gets their number when the process ends, but for "trace". */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* functions.c: a libcuda.so.1 that is another one (it is linked to it), and says which functions its modules are asked for in vain. */
+/* functions.c: a libcuda.so.1 that is another one (it is linked to it), and says which functions its modules are asked for in
+ * vain. */
 #include <dlfcn.h>
 #include <stdio.h>
 

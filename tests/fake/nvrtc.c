@@ -1,4 +1,5 @@
-/* nvrtc.c: an NVRTC for tests, of version MAJOR.MINOR, that fails: FAKE=compile or FAKE=image; it knows sm_75, sm_80 and sm_90. */
+/* nvrtc.c: an NVRTC for tests, of version MAJOR.MINOR, that fails: FAKE=compile or FAKE=image; it knows sm_75, sm_80 and
+ * sm_90. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* nvtx.c: a tool that NVTX 3 finds by NVTX_INJECTION64_PATH: writes "push NAME" and "pop", with the number of the thread, to the file
- * NVTX_LOG. Names and numbers are those of nvtx3/nvtxDetail/nvtxTypes.h. */
+/* nvtx.c: a tool that NVTX 3 finds by NVTX_INJECTION64_PATH: writes "push NAME" and "pop", with the number of the thread, to the
+ * file NVTX_LOG. Names and numbers are those of nvtx3/nvtxDetail/nvtxTypes.h. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* markup.c: HTML and SVG as mgpuc writes them, read by a scanner of its own that shares nothing with the compiler.
  *
- * Elements are those of the table, open and close in order, and have attributes of the other table, in double quotes. Scripts are the
- * page's own two kinds, of which one holds JSON without a "<". Between elements there is text, with no character of markup in it and
- * none that a terminal acts on. All else is text that went round runtime/report/plot.c: mgpu_svg_text. */
+ * Elements are those of the table, open and close in order, and have attributes of the other table, in double quotes. Scripts are
+ * the page's own two kinds, of which one holds JSON without a "<". Between elements there is text, with no character of markup in
+ * it and none that a terminal acts on. All else is text that went round runtime/report/plot.c: mgpu_svg_text. */
 #include "tests/fuzz/markup.h"
 
 #include <stdbool.h>

@@ -102,7 +102,8 @@ static void run_emitted(const uint8_t *data, size_t length)
         fuzz_wrong("emitted for %s: %s", devices, why);
 }
 
-/* ---- text -> machine: what was read has a time for everything that a plan asks it, which no number of the text makes less than nothing */
+/* ---- text -> machine: what was read has a time for everything that a plan asks it, which no number of the text makes less than
+ * nothing */
 static void run_machine(const uint8_t *data, size_t length)
 {
     const Machine *m = machine_read("case", (const char *)data, length);

@@ -1,5 +1,5 @@
-/* views.c: what people look at, made of files that others wrote: pages of schedules, curves and reports of runs, a run that is followed.
- * Whatever is in the files, what is printed has no control character in it, and what a browser shows no markup. */
+/* views.c: what people look at, made of files that others wrote: pages of schedules, curves and reports of runs, a run that is
+ * followed. Whatever is in the files, what is printed has no control character in it, and what a browser shows no markup. */
 #include "tests/fuzz/fuzz.h"
 
 #include "compiler/base/base.h"

@@ -1,9 +1,10 @@
 /* ways.c: a model, compiled and run in ways that are drawn at random, against what the interpreter computes.
  *
  * A way is all that must not change a number: host devices, virtual GPUs or PTX on them, one to eight of them, nodes, a plan, a
- * --shard, buckets, how the batch is split, micro-batches, recomputing, fusion, the compiler, threads, libraries, transfers, orders of
- * streams, processes of MPI, and a run that stops after a step and goes on by another way. What a model does not go with, the
- * compiler refuses in words with status 1 or 2; such ways are counted. A line of output says each way, as commands of a shell. */
+ * --shard, buckets, how the batch is split, micro-batches, recomputing, fusion, the compiler, threads, libraries, transfers,
+ * orders of streams, processes of MPI, and a run that stops after a step and goes on by another way. What a model does not go
+ * with, the compiler refuses in words with status 1 or 2; such ways are counted. A line of output says each way, as commands of a
+ * shell. */
 #include "tests/fuzz/ways.h"
 
 #include "tests/fuzz/compiled.h"

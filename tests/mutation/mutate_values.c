@@ -1,5 +1,5 @@
-/* mutate_values.c: changes to what is computed: kernels, their arguments, number types, the numbers of inputs and variables, parts of split
- * values. */
+/* mutate_values.c: changes to what is computed: kernels, their arguments, number types, the numbers of inputs and variables,
+ * parts of split values. */
 #include "tests/mutation/change.h"
 
 #include <string.h>

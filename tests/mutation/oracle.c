@@ -78,8 +78,8 @@ typedef struct Byte {
     int64_t origin;
 } Byte;
 
-/* A segment that is sent as bits has two values if one call has written all of it, from a segment's begin on. What a device sends of
- * others is garbage */
+/* A segment that is sent as bits has two values if one call has written all of it, from a segment's begin on. What a device sends
+ * of others is garbage */
 static bool is_mixed(const CollectiveRecord *c, const Memory *m, const Whole *whole, int i)
 {
     int64_t bytes = MGPU_SEGMENT * (int64_t)dtype_bytes(c->dtype), offset = m->address[i] - whole->begin,
@@ -384,8 +384,8 @@ static const char *name_of(const Run *r, int node)
     return format("d%d.%s of step %d", x->device, x->op->id, x->step + 1);
 }
 
-/* One thread of each device issues its list: it goes on when what the operation waits for is issued, in a transfer when all devices have come to it.
- * The device where it does not, -1: all come to the end */
+/* One thread of each device issues its list: it goes on when what the operation waits for is issued, in a transfer when all
+ * devices have come to it. The device where it does not, -1: all come to the end */
 static int stuck_device(const PhaseSchedule *p, int devices)
 {
     int *at = NEW_ARRAY(int, devices), left = 0;

@@ -432,8 +432,8 @@ static void add_kept(Run *r, int device)
     }
 }
 
-/* The members of a collective are taken byte by byte: their segments must be the same, counted from their begins. Lists grow in place: a
- * collective that is shifted against another one adds few bounds at a time, thousands of times. */
+/* The members of a collective are taken byte by byte: their segments must be the same, counted from their begins. Lists grow in
+ * place: a collective that is shifted against another one adds few bounds at a time, thousands of times. */
 static bool share_bounds(Run *r, const int *members)
 {
     const Schedule *s = r->schedule;

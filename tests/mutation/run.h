@@ -83,7 +83,8 @@ static inline int copies_of(const Run *r, const Instance *x, int access) /* of t
     return kind == BUFFER_WORKSPACE || kind == BUFFER_LOCAL ? THREADS : 1;
 }
 
-/* of a member of a collective: where the whole value is, of which it sends and receives its share; segments, once they are known */
+/* of a member of a collective: where the whole value is, of which it sends and receives its share; segments, once they are
+ * known */
 typedef struct Whole {
     int64_t begin, end;
     int first, last;

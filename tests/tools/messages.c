@@ -3,8 +3,8 @@
  * A message is a string literal in a call that reports a mistake (REPORTS), or a sentence that is put together or returned
  * for one (FORMATS, `return`, hints that begin with "; "). A test knows it if the longest piece of it between its formats
  * stands in a golden file or a test, or, where all pieces are short, if a line of a golden file is what the format prints.
- * tests/messages/exceptions lists those that cannot be provoked, one a line: a part of the message, or a source, " | ", why. An exception
- * that no message needs is a mistake, too.
+ * tests/messages/exceptions lists those that cannot be provoked, one a line: a part of the message, or a source, " | ", why. An
+ * exception that no message needs is a mistake, too.
  *
  * Exit status 0: every message is known. With --all, all messages are listed, to be read. */
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* one_bit: SGD with one-bit gradients (Seide et al. 2014) as the algorithm is written, for the network of tests/one_bit.test: its losses, one
- * a line. Slow and plain: nothing is shared with what it checks.
+/* one_bit: SGD with one-bit gradients (Seide et al. 2014) as the algorithm is written, for the network of tests/one_bit.test: its
+ * losses, one a line. Slow and plain: nothing is shared with what it checks.
  *
  *     one_bit FILE.csv DEVICES BATCH STEPS RATE ACCUMULATE [STOP THEN]
  *

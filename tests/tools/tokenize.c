@@ -1,5 +1,6 @@
-/* tokenize.c: FOLDER <TEXTS: the tokens of texts by the vocabulary of a folder, and the text that they are, for tests/reference/tokens.py.
- * A text is a line with its bytes in hexadecimal digits; so is what the tokens are, after them in each line of the result. */
+/* tokenize.c: FOLDER <TEXTS: the tokens of texts by the vocabulary of a folder, and the text that they are, for
+ * tests/reference/tokens.py. A text is a line with its bytes in hexadecimal digits; so is what the tokens are, after them in each
+ * line of the result. */
 #include "runtime/base/base.h"
 #include "runtime/data/vocabulary.h"
 

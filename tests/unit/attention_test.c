@@ -1,8 +1,8 @@
 /* attention_test: runtime/abi/mgpu_attention.h, as compiler/kernel/attention.c plans it, against the interpreter.
  *
- * Every case runs forward, with sums, without and for them alone, for all gradients at once and for each alone, in f64, f32, bf16 and f16, by every instruction set of
- * the library that this machine has, with the samples in two parts. Buffers are exactly as large as promised, the
- * workspace and the results hold NaN before the call. */
+ * Every case runs forward, with sums, without and for them alone, for all gradients at once and for each alone, in f64, f32, bf16
+ * and f16, by every instruction set of the library that this machine has, with the samples in two parts. Buffers are exactly as
+ * large as promised, the workspace and the results hold NaN before the call. */
 #include "compiler/kernel/phase.h"
 #include "runtime/host/contract.h"
 #include "tests/unit/attention_cases.h"

@@ -1,5 +1,5 @@
-/* c_text_test.c: whatever a text holds, its comment ends where it should, its string has its bytes, its name is an identifier. Texts
- * of the signs that matter to C, and of all bytes; read by the scanner of tests/fuzz/emitted.c. */
+/* c_text_test.c: whatever a text holds, its comment ends where it should, its string has its bytes, its name is an identifier.
+ * Texts of the signs that matter to C, and of all bytes; read by the scanner of tests/fuzz/emitted.c. */
 #include "compiler/base/c_text.h"
 #include "tests/fuzz/emitted.h"
 

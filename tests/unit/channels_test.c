@@ -1,5 +1,6 @@
-/* channels_test.c: convolutions of few channels as ones of more (compiler/kernel/fuse/channels.c) mean what they meant, by the interpreter:
- * random ones and the gradients of their weights, in each form that a target may like best; what the cost of GPUs likes. */
+/* channels_test.c: convolutions of few channels as ones of more (compiler/kernel/fuse/channels.c) mean what they meant, by the
+ * interpreter: random ones and the gradients of their weights, in each form that a target may like best; what the cost of GPUs
+ * likes. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/target.h"
 #include "compiler/target/cuda/cuda.h"

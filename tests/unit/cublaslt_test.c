@@ -1,5 +1,5 @@
-/* cublaslt_test: what runtime/cuda/cublaslt.h says of cuBLASLt, held against NVIDIA's library where the machine has it. It needs no
- * GPU to take descriptions; what it does not know, or of another size, it refuses. */
+/* cublaslt_test: what runtime/cuda/cublaslt.h says of cuBLASLt, held against NVIDIA's library where the machine has it. It needs
+ * no GPU to take descriptions; what it does not know, or of another size, it refuses. */
 #include "runtime/cuda/cublaslt.h"
 
 #include <dlfcn.h>

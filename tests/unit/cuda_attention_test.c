@@ -1,6 +1,6 @@
-/* cuda_attention_test: attention as CUDA C (compiler/target/cuda/attention.c, runtime/abi/mgpu_device_attention.h) on the virtual GPU, against
- * the interpreter: the cases of attention_cases.h, forward, for all gradients, for some alone. Each runs twice, with different
- * grids and orders of threads: the same bits. Some run as PTX with wgmma, too, right and with planted errors. */
+/* cuda_attention_test: attention as CUDA C (compiler/target/cuda/attention.c, runtime/abi/mgpu_device_attention.h) on the virtual
+ * GPU, against the interpreter: the cases of attention_cases.h, forward, for all gradients, for some alone. Each runs twice, with
+ * different grids and orders of threads: the same bits. Some run as PTX with wgmma, too, right and with planted errors. */
 #include "compiler/kernel/phase.h"
 #include "tests/unit/cuda_module.h"
 
@@ -177,8 +177,8 @@ static int first_by_warpgroups(void)
 /* tf32: operands of 32 bits, of long rows whose results fill the registers, too */
 static bool is_tight(const Job *j) { return j->setup->model.tf32 && j->item->d >= 128 && j->item->d <= 256; }
 
-/* Jobs first, first + every, ... -> how many texts are wrong. Those by warpgroups, and no others, have an image for sm_90a in place of sm_90
- * (compiler/link/translation_units.c). */
+/* Jobs first, first + every, ... -> how many texts are wrong. Those by warpgroups, and no others, have an image for sm_90a in
+ * place of sm_90 (compiler/link/translation_units.c). */
 static int wrong_jobs(const Nvrtc *nvrtc, int first, int every, bool tight, const char *arch)
 {
     bool apart = strcmp(arch, "sm_90") == 0;

@@ -1,6 +1,6 @@
-/* cuda_machine.h: the cases of kernel_machine.h on the virtual GPU: kernels of nests and scans are printed as CUDA C and run there,
- * with the grid of their tables and with others, threads in several orders; all other kernels are the host's. Where there is an
- * NVRTC it has to take the text, too (part of it, with MGPU_FULL all), without a warning. */
+/* cuda_machine.h: the cases of kernel_machine.h on the virtual GPU: kernels of nests and scans are printed as CUDA C and run
+ * there, with the grid of their tables and with others, threads in several orders; all other kernels are the host's. Where there
+ * is an NVRTC it has to take the text, too (part of it, with MGPU_FULL all), without a warning. */
 #ifndef CUDA_MACHINE_H
 #define CUDA_MACHINE_H
 
@@ -145,8 +145,8 @@ static bool build_gpu(const char *how)
     return !wrong;
 }
 
-/* the cases of the program; the first `chosen` are named one by one, the others by `rest`; how modules are built (build_modules): kernels
- * of the first cases are in the first ones */
+/* the cases of the program; the first `chosen` are named one by one, the others by `rest`; how modules are built (build_modules):
+ * kernels of the first cases are in the first ones */
 static int check_on_gpu(int argc, char **argv, int chosen, const char *how, const char *rest)
 {
     Text host = {0};

@@ -52,8 +52,9 @@ static inline bool is_of_today(int cell, int every)
     return !day || *day < '0' || *day > '9' || (cell + strtol(day, NULL, 10)) % every == 0;
 }
 
-/* compiles FOLDER/moduleN.cu to FOLDER/moduleN.so, two at a time, each as its letter of `how` says: o optimised; q not, as it runs for less
- * time than that would take, but for MGPU_FULL; c optimised, and it asks about every access. NULL: done, else what failed */
+/* compiles FOLDER/moduleN.cu to FOLDER/moduleN.so, two at a time, each as its letter of `how` says: o optimised; q not, as it
+ * runs for less time than that would take, but for MGPU_FULL; c optimised, and it asks about every access. NULL: done, else what
+ * failed */
 static const char *build_modules(const char *folder, const char *how)
 {
     if (ptx_arch()) {
@@ -315,8 +316,8 @@ static const char *compile_with_nvrtc(const Nvrtc *n, const Text *text, const ch
     return n->log(program, log) ? "" : log;
 }
 
-/* NULL: compiled without a warning, no register is spilled, and wgmma need not wait for each other ("info" of C75..); else the log, or the
- * lines of the first kernel that spills */
+/* NULL: compiled without a warning, no register is spilled, and wgmma need not wait for each other ("info" of C75..); else the
+ * log, or the lines of the first kernel that spills */
 static const char *wrong_with_nvrtc(const Nvrtc *n, const Text *text, const char *arch)
 {
     bool failed;

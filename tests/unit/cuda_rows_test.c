@@ -1,6 +1,6 @@
-/* cuda_rows_test: running sums and the k largest as CUDA C (compiler/target/cuda/rows.c, runtime/abi/mgpu_device_rows.h) on the virtual GPU,
- * against those of the host (runtime/host/rows.c): along every axis, of every type, with ties, NaN, infinities and zeros of both
- * signs. Each runs twice, with different grids and orders of threads: the same bits. */
+/* cuda_rows_test: running sums and the k largest as CUDA C (compiler/target/cuda/rows.c, runtime/abi/mgpu_device_rows.h) on the
+ * virtual GPU, against those of the host (runtime/host/rows.c): along every axis, of every type, with ties, NaN, infinities and
+ * zeros of both signs. Each runs twice, with different grids and orders of threads: the same bits. */
 #include "compiler/kernel/phase.h"
 #include "tests/unit/cuda_module.h"
 

@@ -117,8 +117,8 @@ static mgpu_program make_cuda_program(int64_t batch, int64_t accumulate)
 /* ---- cases */
 enum { LOSSES = 4 };
 
-/* brief: of one batch alone; every other way, on four devices, where the most is at the same time. Without MGPU_FULL two of the batches take
- * each way on four devices alone */
+/* brief: of one batch alone; every other way, on four devices, where the most is at the same time. Without MGPU_FULL two of the
+ * batches take each way on four devices alone */
 static void test_losses(Test *t, bool brief)
 {
     const char *all = getenv("MGPU_FULL");
@@ -314,7 +314,8 @@ static void test_failures(Test *t)
             "ncclAllReduce",
         "ncclCommInitAll", "ncclCommDestroy", "ncclGetVersion"};
     static const int NUMBER[CALLS] = {1, 2, 40};
-    /* in the first run; without a communicator, or where a transfer that is tried fails, NCCL is not taken, and without access no peers are */
+    /* in the first run; without a communicator, or where a transfer that is tried fails, NCCL is not taken, and without access no
+     * peers are */
     static const char UNUSED[] =
         " cuGetErrorName cuGetErrorString cuEventElapsedTime cuEventRecord cuMemcpyDtoDAsync_v2 cuLaunchHostFunc cuCtxEnablePeerAccess cuCtxDisablePeerAccess ncclCommInitAll ncclAllReduce ";
     mgpu_program p = make_cuda_program(4, 1);

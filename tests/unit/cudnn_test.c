@@ -1,7 +1,8 @@
-/* cudnn_test: NVIDIA's cuDNN, where the machine has it, without a GPU: it takes descriptors, refuses what is wrong with the statuses of
- * cudnn_cases.h, and from 9.8 on plans for a GPU whose properties it is told. So the convolutions that a program may ask for are planned
- * for an H100 here: for each kind and type there is an engine that runtime/cuda/cudnn.c would take; and there is none for an f32 gradient
- * of operands in 16 bits, which compiler/target/cuda/convolution.c leaves to kernels. What it computes is not seen. */
+/* cudnn_test: NVIDIA's cuDNN, where the machine has it, without a GPU: it takes descriptors, refuses what is wrong with the
+ * statuses of cudnn_cases.h, and from 9.8 on plans for a GPU whose properties it is told. So the convolutions that a program may
+ * ask for are planned for an H100 here: for each kind and type there is an engine that runtime/cuda/cudnn.c would take; and there
+ * is none for an f32 gradient of operands in 16 bits, which compiler/target/cuda/convolution.c leaves to kernels. What it
+ * computes is not seen. */
 #include "cudnn_cases.h"
 
 enum {

@@ -1,7 +1,8 @@
-/* exchange_test.c: transfers between devices whose memory is the host's (runtime/host/reduce.c): of every row of the table, in every
- * type, over parts drawn at random, empty ones too. What a member receives is what the row says, to the bit, and nothing else of its
- * buffer changes; a reduce-scatter adds as an all-reduce does. All-reduces in rounds (mgpu_rounds.h) have orders of their own, so they add
- * whole numbers. What is sent as bits has two values in each segment, of f32 and f64: NaN, infinity and -0 may be among them. */
+/* exchange_test.c: transfers between devices whose memory is the host's (runtime/host/reduce.c): of every row of the table, in
+ * every type, over parts drawn at random, empty ones too. What a member receives is what the row says, to the bit, and nothing
+ * else of its buffer changes; a reduce-scatter adds as an all-reduce does. All-reduces in rounds (mgpu_rounds.h) have orders of
+ * their own, so they add whole numbers. What is sent as bits has two values in each segment, of f32 and f64: NaN, infinity and -0
+ * may be among them. */
 #include "runtime/host/reduce.h"
 
 #include <math.h>

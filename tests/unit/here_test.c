@@ -1,5 +1,5 @@
-/* here_test: plans for GPUs are for those of this machine once `mgpuc probe` has measured them, as long as they are the same. The GPUs are
- * virtual ones, whose numbers mgpuc itself does not keep. At last, medians of measurements. */
+/* here_test: plans for GPUs are for those of this machine once `mgpuc probe` has measured them, as long as they are the same. The
+ * GPUs are virtual ones, whose numbers mgpuc itself does not keep. At last, medians of measurements. */
 #include "compiler/probe/probe.h"
 
 #include <stdlib.h>

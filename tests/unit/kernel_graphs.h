@@ -1,4 +1,5 @@
-/* kernel_graphs.h: the graphs whose kernels are compared with the interpreter: chosen ones, and random ones (compiler/selftest). */
+/* kernel_graphs.h: the graphs whose kernels are compared with the interpreter: chosen ones, and random ones
+ * (compiler/selftest). */
 #ifndef KERNEL_GRAPHS_H
 #define KERNEL_GRAPHS_H
 
@@ -194,8 +195,9 @@ static Node *index_copy(Graph *g, int64_t axis, Node *x, Node *i, Node *v)
     return NODE(g, OP_INDEX_COPY, &axis, 1, NULL, x, i, v);
 }
 
-/* Rows that are replaced in variables: where they are, if only the new value is read, else in a copy. One of the indices j and i is
- * usually outside. What reads the value of `old` before the step needs the new one, too, so that it runs after the replacement. */
+/* Rows that are replaced in variables: where they are, if only the new value is read, else in a copy. One of the indices j and i
+ * is usually outside. What reads the value of `old` before the step needs the new one, too, so that it runs after the
+ * replacement. */
 static Graph *replaced_rows(int64_t rows)
 {
     Graph *g = new_graph(new_model(model_batch));

@@ -1,8 +1,9 @@
-/* kernel_machine.h: cases (compiler/selftest/cases.h), whose kernels are run beside the interpreter. TEST is the test's name, a text.
+/* kernel_machine.h: cases (compiler/selftest/cases.h), whose kernels are run beside the interpreter. TEST is the test's name, a
+ * text.
  *
  * All kernels of all cases are printed into one file, compiled once by the C compiler and loaded; each kernel is then called as a
- * runtime may do it, by 1 to 7 threads in parts of any size, and every output, updated variable and number of the report must agree
- * with the interpreter. */
+ * runtime may do it, by 1 to 7 threads in parts of any size, and every output, updated variable and number of the report must
+ * agree with the interpreter. */
 #ifndef KERNEL_MACHINE_H
 #define KERNEL_MACHINE_H
 
@@ -58,7 +59,8 @@ static void report(const char *name, const char *why)
     failed += why != NULL;
 }
 
-/* Runs kernels of nests and scans in place of the host's; NULL: there is none. `way` says in which way; all others run with one thread. */
+/* Runs kernels of nests and scans in place of the host's; NULL: there is none. `way` says in which way; all others run with one
+ * thread. */
 static const char *(*run_gpu)(const Trial *, const Kernel *, int way);
 
 static bool is_gpu_kernel(const Kernel *k) { return k->nest_count || k->scan; }
@@ -142,8 +144,8 @@ static void *build(const char *what, const Text *t, const char *command, const c
     return handle;
 }
 
-/* Host C; the arguments, if any, are the compiler and its flags. In short runs QUICK_CC of tests/run: optimising would take most of
- * the time. */
+/* Host C; the arguments, if any, are the compiler and its flags. In short runs QUICK_CC of tests/run: optimising would take most
+ * of the time. */
 static void *build_host(const Text *t, int argc, char **argv)
 {
     const char *all = getenv("MGPU_FULL"), *compiler = getenv(all && *all ? "CC" : "QUICK_CC");

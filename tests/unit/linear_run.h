@@ -122,8 +122,8 @@ static void say(Test *t, const char *name, bool good, const char *why)
     fflush(stdout);
 }
 
-/* mgpu_main in a child, in the test's folder; arguments separated by blanks; what it says goes to the file `said`. A folder may be
- * saved into again */
+/* mgpu_main in a child, in the test's folder; arguments separated by blanks; what it says goes to the file `said`. A folder may
+ * be saved into again */
 static pid_t start(const Test *t, const mgpu_program *p, const char *arguments)
 {
     fflush(stdout);

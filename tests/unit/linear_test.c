@@ -1,6 +1,6 @@
-/* linear_test.c: node_is_linear against the interpreter: f(x) + f(y) = f(x + y), in every set of inputs that may be summed, and in no
- * other. An input that is not summed is the same in all three, a number or zero. A row of ops.def that is linear and has no case
- * fails. */
+/* linear_test.c: node_is_linear against the interpreter: f(x) + f(y) = f(x + y), in every set of inputs that may be summed, and
+ * in no other. An input that is not summed is the same in all three, a number or zero. A row of ops.def that is linear and has no
+ * case fails. */
 #include "compiler/ir/graph.h"
 
 #include <math.h>

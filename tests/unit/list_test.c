@@ -1,7 +1,7 @@
-/* list_test.c: orders of issue of random plans (runtime/schedule/issue_order.c), against who issues them one after the other: nothing
- * comes before what it needs, all comes once, transfers in their order, no region is in two segments, and no segment or run is
- * shorter than it has to be. The verifier's proof (compiler/verify/issue.c) accepts them; of orders with planted errors it accepts none that
- * this test finds wrong. */
+/* list_test.c: orders of issue of random plans (runtime/schedule/issue_order.c), against who issues them one after the other:
+ * nothing comes before what it needs, all comes once, transfers in their order, no region is in two segments, and no segment or
+ * run is shorter than it has to be. The verifier's proof (compiler/verify/issue.c) accepts them; of orders with planted errors it
+ * accepts none that this test finds wrong. */
 #include "compiler/verify/verify.h"
 #include "runtime/base/base.h"
 #include "tests/unit/random_phase.h"
@@ -21,8 +21,8 @@ typedef struct Case {
     bool transfers;
 } Case;
 
-/* what must be issued, or done by the lane host, before operation i of the same step: what it waits for, what its lane has before it; of
- * transfers the one before in any lane */
+/* what must be issued, or done by the lane host, before operation i of the same step: what it waits for, what its lane has before
+ * it; of transfers the one before in any lane */
 static void mark_needed(const Case *c, int i, bool *needed)
 {
     const mgpu_op *op = &c->ops[i];
@@ -153,7 +153,8 @@ static int ops_at(const Case *c, int at, int *ops)
     return count;
 }
 
-/* What the list has at a place may be in one run with those from `begin` on: nothing that it waits for and that is not in it needs one of them. */
+/* What the list has at a place may be in one run with those from `begin` on: nothing that it waits for and that is not in it
+ * needs one of them. */
 static bool may_run(const Case *c, int begin, int at)
 {
     int ops[MOST_OPS], count = ops_at(c, at, ops);

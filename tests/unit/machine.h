@@ -163,8 +163,8 @@ static inline double transferred(const Machine *m, const mgpu_participants *p, i
     return result;
 }
 
-/* Runs a graph on all devices. A transfer gives them what its row says of its input on all of them: rounds until all have been seen.
- * Split values are cut into equal parts, unless the node says how. */
+/* Runs a graph on all devices. A transfer gives them what its row says of its input on all of them: rounds until all have been
+ * seen. Split values are cut into equal parts, unless the node says how. */
 static inline Outcome machine_run(Machine *m, Graph *g, bool update)
 {
     Outcome y = {NEW_ARRAY(double *, m->devices *(g->result_count + 1))};

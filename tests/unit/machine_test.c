@@ -1,5 +1,5 @@
-/* machine_test.c: machine files and the cost model: what is read, what is refused and how, and the times that published measurements and
- * data sheets fix (transfers within 1 %). */
+/* machine_test.c: machine files and the cost model: what is read, what is refused and how, and the times that published
+ * measurements and data sheets fix (transfers within 1 %). */
 #include "compiler/machine/cost.h"
 #include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/abi/mgpu.h"

@@ -1,5 +1,5 @@
-/* near_test: to which cores a thread goes that asks for memory beside a GPU, by what the system says of the GPU's place on the bus; and
- * back. */
+/* near_test: to which cores a thread goes that asks for memory beside a GPU, by what the system says of the GPU's place on the
+ * bus; and back. */
 #include "runtime/cuda/numa.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* offsets_test.c: offsets of random blocks never overlap, are aligned, and are near the bound; and how long they take for many. */
+/* offsets_test.c: offsets of random blocks never overlap, are aligned, and are near the bound; and how long they take for
+ * many. */
 #include "compiler/plan/schedule_internal.h"
 
 #include <stdio.h>

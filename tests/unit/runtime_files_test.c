@@ -171,8 +171,8 @@ static void test_json(void)
         free(name);
     }
 
-    /* bytes that are no UTF-8 (a lone byte, half a character, one that is longer than need be, half of a pair) are escaped, and the
-     * escapes of mgpu_json_write_bytes are these bytes again */
+    /* bytes that are no UTF-8 (a lone byte, half a character, one that is longer than need be, half of a pair) are escaped, and
+     * the escapes of mgpu_json_write_bytes are these bytes again */
     static const char BYTES[] = "\xe9 \xc3 \xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80 \xc3\xa9\x1f";
     for (int keep = 0; keep < 2; keep++) {
         char *text;

@@ -120,8 +120,8 @@ static void test_resume(Test *t)
     say(t, "twice/run.json", same_files(t, "s1/run.json", "s2/run.json"), "the files differ");
 }
 
-/* Of the layout without manifests: a save that was interrupted while it renamed its files is read, whole; one that was interrupted
- * before is ignored. The run that goes on there leaves the layout of today */
+/* Of the layout without manifests: a save that was interrupted while it renamed its files is read, whole; one that was
+ * interrupted before is ignored. The run that goes on there leaves the layout of today */
 static void test_interrupted_save(Test *t)
 {
     mgpu_program p = make_program(6, 1);

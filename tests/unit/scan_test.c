@@ -5,7 +5,8 @@
  * stages have gone over the graph with the SCAN: the parts that leave the loop, the reverse rule, simplification,
  * distribution, precision; with all samples valid or some missing, forwards and backwards, for one step and for many.
  *
- * After the cases: in the language, a scan against a for. What stays in loops and what reverse loops go over: tests/passes/loops_*. */
+ * After the cases: in the language, a scan against a for. What stays in loops and what reverse loops go over:
+ * tests/passes/loops_*. */
 #include "compiler/passes/composite.h"
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"

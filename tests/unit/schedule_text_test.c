@@ -61,8 +61,8 @@ static void test_text(int programs)
     result("the same bytes for the same input", again);
 }
 
-/* what is packed and unpacked is the same schedule, and the image of a text is that of the schedule it was printed of, but for what no text
- * has; damage is an error */
+/* what is packed and unpacked is the same schedule, and the image of a text is that of the schedule it was printed of, but for
+ * what no text has; damage is an error */
 static void test_image(int programs)
 {
     const char *why = NULL;

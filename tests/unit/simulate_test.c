@@ -1,5 +1,5 @@
-/* simulate_test.c: the simulation of schedules: flows that share links, schedules made by hand whose times are known, and what must hold
- * for every schedule: random ones on several machines. */
+/* simulate_test.c: the simulation of schedules: flows that share links, schedules made by hand whose times are known, and what
+ * must hold for every schedule: random ones on several machines. */
 #include "compiler/simulate/simulate.h"
 #include "tests/unit/random_phase.h"
 
@@ -169,8 +169,9 @@ static void by_hand(void)
     check(near(s->devices[0].ops[2].begin_us, s->devices[0].ops[0].begin_us + 160), "the calls of a region are over together");
 }
 
-/* Kernels beside a transfer have the SMs that it leaves. 20 of them, of which a ring of slow links takes two, and so a kernel of 1000 us,
- * 2 of which are its launch, gets longer by 998 / 9 for 1000 us beside it; sums over peers take what they move of 1 TB/s */
+/* Kernels beside a transfer have the SMs that it leaves. 20 of them, of which a ring of slow links takes two, and so a kernel of
+ * 1000 us, 2 of which are its launch, gets longer by 998 / 9 for 1000 us beside it; sums over peers take what they move of 1
+ * TB/s */
 static void units(void)
 {
     static const char OVERLAP[] =
@@ -251,7 +252,8 @@ static void nodes(void)
     check(same, "... and all times, waits and bytes are as if both were simulated");
 }
 
-/* 4 host devices on two nodes with two cores: 40 kB are sent and received twice, half of them by each node, at 2.5 GB/s of a core */
+/* 4 host devices on two nodes with two cores: 40 kB are sent and received twice, half of them by each node, at 2.5 GB/s of a
+ * core */
 static void messages(void)
 {
     static const char WORK[] =

@@ -1,6 +1,6 @@
-/* vgpu_cudnn_test: the virtual GPU's cuDNN (tests/vgpu/cudnn.c): convolutions against sums by hand; the statuses of calls that are wrong,
- * which are those of NVIDIA's library (cudnn_test.c); and what it says of a plan that is misused: a program that is right, and one with the
- * planted bug. */
+/* vgpu_cudnn_test: the virtual GPU's cuDNN (tests/vgpu/cudnn.c): convolutions against sums by hand; the statuses of calls that
+ * are wrong, which are those of NVIDIA's library (cudnn_test.c); and what it says of a plan that is misused: a program that is
+ * right, and one with the planted bug. */
 #include <math.h>
 
 #include "cudnn_cases.h"

@@ -211,7 +211,8 @@ static inline int in_process(const char *machine, uint64_t seed, const char *arc
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* ---- kernels.cu, by the C++ compiler: kept in the build folder for all tests, as long as no source is newer and no $CXX is given */
+/* ---- kernels.cu, by the C++ compiler: kept in the build folder for all tests, as long as no source is newer and no $CXX is
+ * given */
 
 static inline bool build(const char *arch, const char *more)
 {

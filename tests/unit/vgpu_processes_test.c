@@ -1,6 +1,6 @@
-/* vgpu_processes_test: NCCL of virtual GPUs between two processes, the first with device 0, the second with devices 1 and 2: what each transfer
- * leaves is what it leaves in one process, and what NCCL asks of all members is asked of those of other processes, too: for each thing, programs
- * that are right and one of which is not. a[i] is i on every device. */
+/* vgpu_processes_test: NCCL of virtual GPUs between two processes, the first with device 0, the second with devices 1 and 2: what
+ * each transfer leaves is what it leaves in one process, and what NCCL asks of all members is asked of those of other processes,
+ * too: for each thing, programs that are right and one of which is not. a[i] is i on every device. */
 #include "runtime/cuda/nccl.h"
 #include "vgpu_machine.h"
 

@@ -1,5 +1,5 @@
-/* vgpu_rules_test: what NVIDIA's manuals forbid (docs/rules.md), breached on the virtual GPU, each in a process of its own: the breach
- * has the status that the manual names, its right twin has none. */
+/* vgpu_rules_test: what NVIDIA's manuals forbid (docs/rules.md), breached on the virtual GPU, each in a process of its own: the
+ * breach has the status that the manual names, its right twin has none. */
 #include <pthread.h>
 
 #include "runtime/cuda/cublaslt.h"

@@ -1,6 +1,6 @@
 /* vgpu_streams_test: what the virtual GPU (docs/vgpu.md) says of streams, events, graphs, copies and all-reduces: for each
- * thing that it checks a program that is right and one with the planted bug, in a process of its own, with several seeds: a bug is
- * found whatever order is drawn. And the failures that a machine file asks for. */
+ * thing that it checks a program that is right and one with the planted bug, in a process of its own, with several seeds: a bug
+ * is found whatever order is drawn. And the failures that a machine file asks for. */
 #include <pthread.h>
 
 #include "runtime/cuda/nccl.h"

@@ -151,7 +151,8 @@ static void other_device(int wrong)
     LAUNCH(0, 0, "twice", 1, 32, 0, &gpu[1].a, &gpu[0].b, &n);
 }
 
-/* a launch of several calls: uneven ones, one of them empty. what: the second has another address, more elements, or the first one's */
+/* a launch of several calls: uneven ones, one of them empty. what: the second has another address, more elements, or the first
+ * one's */
 enum { ADDRESS = 1, LENGTH, ROW, CALLS };
 static const int LENGTHS[CALLS] = {700, 3, 0, 257};
 

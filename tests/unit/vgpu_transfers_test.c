@@ -1,5 +1,6 @@
-/* vgpu_transfers_test: what the virtual GPU says of NCCL's calls besides sums: for each thing that NCCL asks of a program, and that it
- * checks, a program that is right and one with the planted bug. Right ones leave what NCCL would. a[i] is i on every device. */
+/* vgpu_transfers_test: what the virtual GPU says of NCCL's calls besides sums: for each thing that NCCL asks of a program, and
+ * that it checks, a program that is right and one with the planted bug. Right ones leave what NCCL would. a[i] is i on every
+ * device. */
 #include "runtime/cuda/nccl.h"
 #include "vgpu_machine.h"
 

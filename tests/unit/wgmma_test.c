@@ -1,14 +1,14 @@
-/* wgmma_test: matrices of a warpgroup in PTX on the virtual GPU (tests/vgpu/ptx/warpgroup.h): values in each layout of shared memory by
- * the table of canonical layouts of the PTX ISA manual (9.7.15.5.1.2.1.3), fragments by its figures, planted errors with a right twin
- * each, and what is refused before it runs. */
+/* wgmma_test: matrices of a warpgroup in PTX on the virtual GPU (tests/vgpu/ptx/warpgroup.h): values in each layout of shared
+ * memory by the table of canonical layouts of the PTX ISA manual (9.7.15.5.1.2.1.3), fragments by its figures, planted errors
+ * with a right twin each, and what is refused before it runs. */
 #include "ptx_text.h"
 
 static const char HEAD[] = ".version 8.0\n.target sm_90a\n.address_size 64\n";
 static const char MACHINE[] = "driver 13.0\ncapability * 9.0";
 enum { A_AT = 0, B_AT = 8192, IMAGE = 16384, MOST_N = 64 };
 
-/* ---- layouts: an element is at the sum of its digits along mn and along k times their strides in bytes, then swizzled: bits 4 ..
- * 4 + swizzle are xored with bits 7 .. 7 + swizzle. The stride -1 is LBO, -2 SBO: whatever the descriptor says */
+/* ---- layouts: an element is at the sum of its digits along mn and along k times their strides in bytes, then swizzled: bits 4
+ * .. 4 + swizzle are xored with bits 7 .. 7 + swizzle. The stride -1 is LBO, -2 SBO: whatever the descriptor says */
 
 enum { LBO = -1, SBO = -2 };
 typedef struct Digit {

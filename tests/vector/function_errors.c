@@ -1,6 +1,7 @@
-/* function_errors: the float functions of runtime/abi/mgpu_math.h against those of double, and those of vectors against them, to the
- * bit: over numbers of every size and sign, and at the ends. Prints a line per function: name, largest error in units in the last place, where; then a line
- * per value at an end that is wrong. tests/vector.test compiles it with the flags of kernels, for several processors. */
+/* function_errors: the float functions of runtime/abi/mgpu_math.h against those of double, and those of vectors against them, to
+ * the bit: over numbers of every size and sign, and at the ends. Prints a line per function: name, largest error in units in the
+ * last place, where; then a line per value at an end that is wrong. tests/vector.test compiles it with the flags of kernels, for
+ * several processors. */
 #include "runtime/abi/mgpu_vector.h"
 
 #include <stdio.h>

@@ -1,9 +1,10 @@
 /* count.c: what kernels in PTX ask memory for, counted: MGPU_VGPU_COUNT=FILE. Lanes of a warp that come to an instruction for the
  * same time are one request of it, as on a GPU whose lanes go together. Of a request count
  *   sectors      pieces of 32 bytes of global memory that it touches; least: as many as its bytes fill
- *   wavefronts   turns that shared memory takes: in one, each of 32 banks gives one word of 4 bytes. Accesses of 8 bytes go by half
- *                a warp, of 16 by a fourth; least: one for each such group
- * (CUDA programming guide, "Device memory accesses", "Shared memory"; Nsight Compute has the words.) What caches keep is not known.
+ *   wavefronts   turns that shared memory takes: in one, each of 32 banks gives one word of 4 bytes. Accesses of 8 bytes go by
+ *                half a warp, of 16 by a fourth; least: one for each such group
+ * (CUDA programming guide, "Device memory accesses", "Shared memory"; Nsight Compute has the words.) What caches keep is not
+ * known.
  *
  * A few blocks of a kernel are run, all of the same size apart, and each kernel runs so twice: MGPU_VGPU_BLOCKS=N (4). Everything
  * else is left out, so numbers that the program computes mean nothing. MGPU_VGPU_BLOCKS=all runs and counts everything. */

@@ -77,8 +77,8 @@ static void store(int type, uintptr_t at, int64_t i, double value)
     vgpu_store(bytes_of(type), type == CUDA_R_16F, at, i, value);
 }
 
-/* a result has what is after each of its rows, too: a buffer whose rows are padded holds nothing else there. One of a few of its rows, or
- * columns, has those alone */
+/* a result has what is after each of its rows, too: a buffer whose rows are padded holds nothing else there. One of a few of its
+ * rows, or columns, has those alone */
 static void touch(Op *op, const struct cublasLtMatrixLayout *l, uintptr_t at, bool writes)
 {
     size_t each = bytes_of(l->type);

@@ -1,7 +1,7 @@
-/* cudnn.c: libcudnn.so.9 for virtual GPUs: the backend API, of graphs of one convolution. Statuses are those that NVIDIA's library gives
- * for the same (tests/unit/cudnn_test.c holds the two against each other). What it leaves to the caller is checked: pointers are aligned
- * as their tensors said and inside memory of the device, a plan has run once before it is captured, weights are in an order that the
- * manual lists, and no engine is run that its notes warn of. */
+/* cudnn.c: libcudnn.so.9 for virtual GPUs: the backend API, of graphs of one convolution. Statuses are those that NVIDIA's
+ * library gives for the same (tests/unit/cudnn_test.c holds the two against each other). What it leaves to the caller is checked:
+ * pointers are aligned as their tensors said and inside memory of the device, a plan has run once before it is captured, weights
+ * are in an order that the manual lists, and no engine is run that its notes warn of. */
 #include "runtime/cuda/cudnn.h"
 #include "tests/vgpu/driver.h"
 #include "tests/vgpu/half.h"

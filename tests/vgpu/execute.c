@@ -187,8 +187,8 @@ static double touch_declared(Op *op)
     return bytes;
 }
 
-/* of a kernel that is only timed, as nothing else is said of it, with its arguments; 0: it is not. Launched again it would do the same,
- * and nobody may ever read what it writes */
+/* of a kernel that is only timed, as nothing else is said of it, with its arguments; 0: it is not. Launched again it would do the
+ * same, and nobody may ever read what it writes */
 static uint64_t timed(const Op *op)
 {
     const KernelCall *c = &op->work.call;

@@ -65,8 +65,8 @@ static struct CUgraph_st *active(int capture) /* the graph of a capture that goe
 }
 
 /* "potentially unsafe API calls": they are not enqueued in a stream, so no capture sees them (cuda.h,
- * cuThreadExchangeStreamCaptureMode); which they are no manual lists: here, all that allocate, free, load or wait for what was issued.
- * GPUS: a driver may make them wait until GPUs are idle, also those that can reach each other's memory. */
+ * cuThreadExchangeStreamCaptureMode); which they are no manual lists: here, all that allocate, free, load or wait for what was
+ * issued. GPUS: a driver may make them wait until GPUs are idle, also those that can reach each other's memory. */
 typedef enum { UNSAFE = 1, GPUS = 2 } Needs;
 static bool needs(const char *call, Needs what)
 {

@@ -1,5 +1,5 @@
-/* half.h: numbers in memory, for the libraries of virtual GPUs: of 8, 4 or 2 bytes; those of 2 are f16 or bf16. Rounded to nearest,
- * ties to even. */
+/* half.h: numbers in memory, for the libraries of virtual GPUs: of 8, 4 or 2 bytes; those of 2 are f16 or bf16. Rounded to
+ * nearest, ties to even. */
 #ifndef VGPU_HALF_H
 #define VGPU_HALF_H
 

@@ -1,5 +1,5 @@
-/* handles.c: streams, events and graphs that there are. A handle of one that was destroyed is no handle: what is left of it may be memory of
- * something else by then. With the lock. */
+/* handles.c: streams, events and graphs that there are. A handle of one that was destroyed is no handle: what is left of it may
+ * be memory of something else by then. With the lock. */
 #include "tests/vgpu/vgpu.h"
 
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* limits.c: what cards can, and no more: by compute capability, and the cards that a machine file may name.
  *
- * Shared memory: CUDA C++ Programming Guide, Technical Specifications per Compute Capability; of 1 KiB that is reserved for each block from
- * 8.0 on, cudaDeviceProp::reservedSharedMemPerBlock. Registers: cuda_occupancy.h, which comes with CUDA. Cards: NVIDIA's data sheets. What all
- * have in common (1,024 threads, grids) is where it is checked. docs/rules.md has these tables, too. */
+ * Shared memory: CUDA C++ Programming Guide, Technical Specifications per Compute Capability; of 1 KiB that is reserved for each
+ * block from 8.0 on, cudaDeviceProp::reservedSharedMemPerBlock. Registers: cuda_occupancy.h, which comes with CUDA. Cards:
+ * NVIDIA's data sheets. What all have in common (1,024 threads, grids) is where it is checked. docs/rules.md has these tables,
+ * too. */
 #include "tests/vgpu/vgpu.h"
 
 #include <stdio.h>

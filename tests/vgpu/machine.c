@@ -581,7 +581,8 @@ static void read_order(const Line *l)
     end(l, 2);
 }
 
-/* copies that share something take turns there: what a GPU sends to others its port, what goes between the host and all of them a bridge */
+/* copies that share something take turns there: what a GPU sends to others its port, what goes between the host and all of them a
+ * bridge */
 static void read_turns(const Line *l)
 {
     vgpu_machine.ports = vgpu_machine.ports || is(l, 1, "ports");

@@ -3,11 +3,12 @@
  * leaves to chance. Calls in a group are issued at its end, one after the other, so what a member
  * sends and receives in one group does not go both ways at once, as it would.
  *
- * Members may be of several processes. When all of a process's members have come to a collective, it sends the others what they read,
- * and goes on when theirs has come.
+ * Members may be of several processes. When all of a process's members have come to a collective, it sends the others what they
+ * read, and goes on when theirs has come.
  *
- * A call in a stream that is captured becomes a node of the graph ("Using NCCL with CUDA Graphs"): each launch begins its collective, at the member's
- * turn among its others. All members must have captured the same one, so captured ones are numbered. */
+ * A call in a stream that is captured becomes a node of the graph ("Using NCCL with CUDA Graphs"): each launch begins its
+ * collective, at the member's turn among its others. All members must have captured the same one, so captured ones are
+ * numbered. */
 #include "runtime/cuda/nccl.h"
 #include "tests/vgpu/driver.h"
 #include "tests/vgpu/graph.h"
@@ -508,8 +509,8 @@ static bool is_in_place(const Request *r, size_t bytes, size_t reads, size_t wri
                                          : send == receive;
 }
 
-/* "Management Of Multiple GPUs From One Thread": a call may wait for those of the other members, so a thread that makes them for several
- * makes one group of them */
+/* "Management Of Multiple GPUs From One Thread": a call may wait for those of the other members, so a thread that makes them for
+ * several makes one group of them */
 static bool may_issue(Sum *s, const Request *r, uint64_t group)
 {
     bool alone = s->gathering.came == 0 || s->function == SEND || s->thread != gettid() || (group && s->group == group);

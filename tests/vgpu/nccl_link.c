@@ -1,8 +1,9 @@
-/* nccl_link.c: how the processes of a communicator of libnccl.so.2 for virtual GPUs reach each other, on one machine. Who makes the unique id
- * listens at a socket of that name, and what one process sends it passes on to all others, in order: to those that come later, too, if it is to
- * be kept. A process that is gone without a word is told to all others.
+/* nccl_link.c: how the processes of a communicator of libnccl.so.2 for virtual GPUs reach each other, on one machine. Who makes
+ * the unique id listens at a socket of that name, and what one process sends it passes on to all others, in order: to those that
+ * come later, too, if it is to be kept. A process that is gone without a word is told to all others.
  *
- * Each process has a thread that sends, so that who holds the lock of the virtual GPUs waits for nobody, and one that receives. */
+ * Each process has a thread that sends, so that who holds the lock of the virtual GPUs waits for nobody, and one that
+ * receives. */
 #include "tests/vgpu/nccl_link.h"
 
 #include <poll.h>

@@ -1,4 +1,5 @@
-/* nvml.c: libnvidia-ml.so.1 for virtual GPUs: all of the machine, in the order of the bus; of one that is divided into slices, one. */
+/* nvml.c: libnvidia-ml.so.1 for virtual GPUs: all of the machine, in the order of the bus; of one that is divided into slices,
+ * one. */
 #include "runtime/cuda/nvml.h"
 #include "tests/vgpu/vgpu.h"
 

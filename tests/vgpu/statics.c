@@ -2,8 +2,8 @@
  *
  * `__shared__` makes a static variable of the function that it is in, usually a template of the device headers, and a kernel has
  * those of all functions that it calls. The image's relocations say who calls whom and who uses which variable: it is
- * compiled with a section for each function, so that no call is without one, and linked with --emit-relocs. A relocation of a local
- * variable is one of its section, less what is after it in the instruction: it may be taken for the variable's neighbour,
+ * compiled with a section for each function, so that no call is without one, and linked with --emit-relocs. A relocation of a
+ * local variable is one of its section, less what is after it in the instruction: it may be taken for the variable's neighbour,
  * which none of our kernels shows. A GPU's dynamic shared memory begins after the static one, where 256 divides the address. */
 #include "tests/vgpu/vgpu.h"
 

@@ -5,8 +5,8 @@
  * nests of a packed kernel run one after the other, so their order keeps every dependence. On a GPU, where a launch takes as
  * long, they run side by side: a packed nest touches nothing that another one writes. Their partial results share one workspace.
  *
- * Many small updates stay separate calls of one function if they can: a launch executes several of them (plan/update_launches.c), and
- * there is less to compile. */
+ * Many small updates stay separate calls of one function if they can: a launch executes several of them (plan/update_launches.c),
+ * and there is less to compile. */
 #include "compiler/kernel/fuse/fuse.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"

@@ -115,8 +115,9 @@ static const char *layer_of(const FusionGroup *g)
 
 /* ---- the pass of a step that a task belongs to */
 
-/* Returns whether the group is of the backward pass, which its first value in memory decides: members are in the graph's order, so
- * a kernel of the forward pass that also stores what the backward pass will read (the place of a maximum) is of the forward pass. */
+/* Returns whether the group is of the backward pass, which its first value in memory decides: members are in the graph's order,
+ * so a kernel of the forward pass that also stores what the backward pass will read (the place of a maximum) is of the forward
+ * pass. */
 static bool is_backward(const FusionGroup *g)
 {
     const Kernel *k = g->kernel;

@@ -244,8 +244,8 @@ static void print_call(const mgpu_attention *t, const char *name, bool finish, b
 }
 
 /* Returns the blocks of a multiprocessor for which registers are reserved. With warpgroups, blocks hide each other's latency, as
- * far as registers allow; blocks of keys have two results and would spill them. Without, four blocks would spill some, too, if only
- * beside other kernels in a translation unit. */
+ * far as registers allow; blocks of keys have two results and would spill them. Without, four blocks would spill some, too, if
+ * only beside other kernels in a translation unit. */
 static const char *blocks_text(const mgpu_attention *t, const mgpu_attention_tiles *s, bool keys)
 {
     bool few = !s->warpgroups || has_long_rows(t) || keys;

@@ -209,8 +209,8 @@ static bool without_samples(Kernel *k)
 
 static bool is_axis(const Expr *e, int axis) { return e->kind == X_AXIS && e->constant == axis; }
 
-/* Returns true if an axis, or `term`, is a digit of the offset, in mixed radix: the other terms are multiples of factor * extent, or
- * add up to less than factor. A table without rows has no digits. */
+/* Returns true if an axis, or `term`, is a digit of the offset, in mixed radix: the other terms are multiples of factor * extent,
+ * or add up to less than factor. A table without rows has no digits. */
 bool offset_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent)
 {
     if (extent < 1)

@@ -328,8 +328,9 @@ MGPU_VGPU_ENGINE void mgpu_vgpu_wait(mgpu_vgpu_queue *q)
     mgpu_vgpu_be(thread);
 }
 
-/* The running thread waits for memory that another kernel is to write: others of its block go on. The block is left where none can, and begun again
- * with the next launch, as kernels run one after the other here; until then it may have written nothing that it reads itself. */
+/* The running thread waits for memory that another kernel is to write: others of its block go on. The block is left where none
+ * can, and begun again with the next launch, as kernels run one after the other here; until then it may have written nothing that
+ * it reads itself. */
 MGPU_VGPU_ENGINE void mgpu_vgpu_pause(void) { mgpu_vgpu_wait(&mgpu_vgpu_e.paused); }
 
 /* nobody can go on */

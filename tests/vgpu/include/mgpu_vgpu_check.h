@@ -1,6 +1,7 @@
 /* mgpu_vgpu_check.h: loads and stores of a module that is compiled with -fsanitize=thread (arch vgpu-check), for
  * mgpu_vgpu.h. The compiler calls a function for each; here they ask the one who launched whether it is allowed. What is on
- * a thread's own stack is not asked for. Of -fsanitize=bounds,alignment,shift,integer-divide-by-zero the failures are reported. */
+ * a thread's own stack is not asked for. Of -fsanitize=bounds,alignment,shift,integer-divide-by-zero the failures are
+ * reported. */
 #ifndef MGPU_VGPU_CHECK_H
 #define MGPU_VGPU_CHECK_H
 

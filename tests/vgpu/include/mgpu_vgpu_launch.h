@@ -50,8 +50,8 @@ typedef struct mgpu_vgpu_launch {
     /* of translated PTX: a lane's part of a load or store (0 bytes: none), before it is done. NULL: nobody counts */
     void (*count)(struct mgpu_vgpu_launch *, const void *address, unsigned bytes, int how, int line);
     uint64_t most_blocks;               /* that run, all of the same size apart; 0: all */
-    /* In: the blocks that run, a bit for each; 0: all. Out: those of which a thread waits for memory that another kernel is to write: they were left,
-     * and are to be begun again */
+    /* In: the blocks that run, a bit for each; 0: all. Out: those of which a thread waits for memory that another kernel is to
+     * write: they were left, and are to be begun again */
     uint64_t again;
     void *context;                      /* of those who launch */
     const mgpu_vgpu_now *now;           /* set by the module */

@@ -1,13 +1,13 @@
-/* instructions.c: the table of PTX's instructions, and as C those that need more than an expression. What is not in the table is refused by
- * name. PTX ISA 9.7. */
+/* instructions.c: the table of PTX's instructions, and as C those that need more than an expression. What is not in the table is
+ * refused by name. PTX ISA 9.7. */
 #include "tests/vgpu/ptx/ptx.h"
 
 #include <string.h>
 
 /* An instruction is the first row whose words it has, whose types has its first type, and whose others has all its other words.
- * others "*": `print` looks at them. operands: d, destination; a, source; w, W: the same of twice the bits; u, v: destination, source u32; p, q: source, destination
- * predicate. text: C; $0, $1 ..: operands; $T, $U: C's name of the type, without sign; $W: of twice the bits; $t: the type; $b: its bits;
- * $r: rounding; $l: line. */
+ * others "*": `print` looks at them. operands: d, destination; a, source; w, W: the same of twice the bits; u, v: destination,
+ * source u32; p, q: source, destination predicate. text: C; $0, $1 ..: operands; $T, $U: C's name of the type, without sign; $W:
+ * of twice the bits; $t: the type; $b: its bits; $r: rounding; $l: line. */
 typedef struct Row {
     const char *words, *others, *types, *operands, *text;
     PrintInstruction *print;

@@ -1,5 +1,5 @@
-/* numbers.h: numbers of PTX as this machine has them: bits, f16, bf16, tf32, conversions with their roundings. For C and C++; nothing
- * here is from mgpuc's own headers. IEEE 754; PTX ISA 5.2.3 (bf16, tf32), 9.7.9.22 (cvt). */
+/* numbers.h: numbers of PTX as this machine has them: bits, f16, bf16, tf32, conversions with their roundings. For C and C++;
+ * nothing here is from mgpuc's own headers. IEEE 754; PTX ISA 5.2.3 (bf16, tf32), 9.7.9.22 (cvt). */
 #ifndef VGPU_PTX_NUMBERS_H
 #define VGPU_PTX_NUMBERS_H
 
@@ -56,7 +56,8 @@ static inline uint64_t ptx_round_off(uint64_t mantissa, int drop, int negative, 
     return kept + (uint64_t)up;
 }
 
-/* a double as a floating-point number of so many bits of exponent and mantissa; what is too large becomes infinite, or the largest */
+/* a double as a floating-point number of so many bits of exponent and mantissa; what is too large becomes infinite, or the
+ * largest */
 static inline uint32_t ptx_narrow(double value, int exponent_bits, int mantissa_bits, char how)
 {
     uint64_t bits = ptx_bits_64(value), mantissa = bits & 0xFFFFFFFFFFFFFu;

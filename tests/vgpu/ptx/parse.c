@@ -1,5 +1,5 @@
-/* parse.c: tokens of PTX -> a module: its variables, its functions, their statements. PTX ISA 4 (syntax), 5 (spaces, types, variables),
- * 7.1 (functions), 11 (directives). Lines for debuggers and what only helps ptxas are passed over. */
+/* parse.c: tokens of PTX -> a module: its variables, its functions, their statements. PTX ISA 4 (syntax), 5 (spaces, types,
+ * variables), 7.1 (functions), 11 (directives). Lines for debuggers and what only helps ptxas are passed over. */
 #include "tests/vgpu/ptx/ptx.h"
 
 #include <stdlib.h>

@@ -114,8 +114,8 @@ static char *as(Printer *p, const char *text, Type from, Type to)
     return ptx_format(p->ptx, "(%s)%s", ptx_types[to].c, text);
 }
 
-/* ---- registers of wgmma: the function has an array G of them, and H: which a thread has touched since its last wgmma.fence. They are
- * neither read nor written while a wgmma is in flight (device.h) */
+/* ---- registers of wgmma: the function has an array G of them, and H: which a thread has touched since its last wgmma.fence.
+ * They are neither read nor written while a wgmma is in flight (device.h) */
 
 static int async_place(const Variable *v, const char *name)
 {

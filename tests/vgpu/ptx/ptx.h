@@ -2,7 +2,8 @@
  *
  *     text --scan.c--> tokens --parse.c--> module --print.c, instructions.c--> C --load.c--> shared object, an image as any other
  *
- * The C includes device.h: what instructions do. Threads, barriers and warps are engine.cpp's, which is a part of libcuda.so.1. */
+ * The C includes device.h: what instructions do. Threads, barriers and warps are engine.cpp's, which is a part of
+ * libcuda.so.1. */
 #ifndef VGPU_PTX_H
 #define VGPU_PTX_H
 

@@ -1,9 +1,9 @@
-/* warpgroup.h: matrices of a warpgroup (wgmma), for engine.cpp. PTX ISA 9.7.15: fragments (9.7.15.5.1.1), layouts in shared memory and
- * descriptors (9.7.15.5.1.2), wgmma.mma_async (9.7.15.5.2), fence, commit_group, wait_group (9.7.15.7).
+/* warpgroup.h: matrices of a warpgroup (wgmma), for engine.cpp. PTX ISA 9.7.15: fragments (9.7.15.5.1.1), layouts in shared
+ * memory and descriptors (9.7.15.5.1.2), wgmma.mma_async (9.7.15.5.2), fence, commit_group, wait_group (9.7.15.7).
  *
- * A wgmma computes when it is issued and gives its result when it is waited for; until then its accumulators are PTX_IN_FLIGHT. What it
- * reads has to be the same at both times. The threads of a warpgroup come to each of these instructions together, which orders nothing
- * else that they do. */
+ * A wgmma computes when it is issued and gives its result when it is waited for; until then its accumulators are PTX_IN_FLIGHT.
+ * What it reads has to be the same at both times. The threads of a warpgroup come to each of these instructions together, which
+ * orders nothing else that they do. */
 #ifndef VGPU_PTX_WARPGROUP_H
 #define VGPU_PTX_WARPGROUP_H
 
@@ -96,8 +96,8 @@ static void fail_as(const Group *g, unsigned thread, const char *kind, int line,
 
 /* ---- matrices in shared memory */
 
-/* The byte in shared memory of an element: row of A or column of B (mn), and k. Table of canonical layouts: without swizzling 8 x 16 bytes
- * are together, with swizzling 8 lines of `width` bytes, along K or, transposed, along mn. */
+/* The byte in shared memory of an element: row of A or column of B (mn), and k. Table of canonical layouts: without swizzling 8 x
+ * 16 bytes are together, with swizzling 8 lines of `width` bytes, along K or, transposed, along mn. */
 static uint32_t place_of(uint64_t descriptor, bool transposed, int bytes, int mn, int k)
 {
     static const uint32_t widths[] = {16, 128, 64, 32};
@@ -188,7 +188,8 @@ static void read_fragments(const Group *g, Product *p)
         }
 }
 
-/* the product in flight whose accumulators these are; NULL: nobody's. Products of one shape may follow each other without a wait */
+/* the product in flight whose accumulators these are; NULL: nobody's. Products of one shape may follow each other without a
+ * wait */
 static const Product *earlier_of(const Group *g, const Product *p)
 {
     const Product *found = NULL;
