@@ -110,7 +110,8 @@ static const struct {
     {SETTINGS_GROUP, "recompute", "recompute = \"auto\"",
      "what does not fit into memory is computed again in the backward pass; none: all is kept"},
     {SETTINGS_GROUP, "workers", "workers = 4", "threads that read data"},
-    {SETTINGS_GROUP, "exact", "exact = true", "no rounding that depends on the number of devices"},
+    {SETTINGS_GROUP, "exact", "exact = 8",
+     "the same bits on 1 to 8 devices, with any number of threads: sums over samples are a fixed binary tree of 8 virtual shards; none: to rounding"},
 };
 static const struct {
     const char *name, *about;

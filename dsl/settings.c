@@ -14,7 +14,7 @@ const char *const SETTING_NAMES[SETTING_COUNT] = {
     [SET_OPTIMIZER] = "optimizer", [SET_PRECISION] = "precision", [SET_ACCUMULATE] = "accumulate", [SET_CLIP] = "clip",
     [SET_SEED] = "seed", [SET_EMA] = "ema", [SET_SWA] = "swa", [SET_INIT] = "init", [SET_RULES] = "rules", [SET_VALIDATE] = "validate",
     [SET_SAVE] = "save", [SET_KEEP] = "keep", [SET_PATIENCE] = "patience", [SET_BEST] = "best", [SET_ON_NAN] = "on_nan",
-    [SET_OBSERVE] = "observe", [SET_MEMORY] = "memory", [SET_RECOMPUTE] = "recompute", [SET_WORKERS] = "workers", [SET_EXACT] = "exact",
+    [SET_OBSERVE] = "observe", [SET_MEMORY] = "memory", [SET_RECOMPUTE] = "recompute", [SET_EXACT] = "exact", [SET_WORKERS] = "workers",
 };
 /* clang-format on */
 
@@ -435,6 +435,15 @@ static void set_recompute(Elaborator *e, const Place *at, const Value *v)
     e->model->recompute = v->kind == VALUE_STRING;
 }
 
+static void set_exact(Elaborator *e, const Place *at, const Value *v)
+{
+    int64_t shards = v->kind == VALUE_NONE ? 0 : whole_between(at, v, "exact", 1, MOST_VIRTUAL_SHARDS);
+    if (shards & (shards - 1))
+        error_at(at, "exact is a power of two: the number of virtual shards of a batch, whose sums are added as a binary tree; not %lld",
+                 (long long)shards);
+    e->model->exact = shards;
+}
+
 static Value *apply_setting(Elaborator *e, int which, const char *name, const Place *at, Value *v)
 {
     Model *m = e->model;
@@ -474,6 +483,7 @@ static Value *apply_setting(Elaborator *e, int which, const char *name, const Pl
     case SET_ON_NAN: set_on_nan(e, at, v); break;
     case SET_OBSERVE: set_observe(e, at, v); break;
     case SET_RECOMPUTE: set_recompute(e, at, v); break;
+    case SET_EXACT: set_exact(e, at, v); break;
     default: break;
     }
     return v;

@@ -223,6 +223,7 @@ void run_train(Elaborator *e, bool trial)
     m->observe = OBSERVE_NOTHING;
     m->skipped = m->loss_scale = m->scaled_steps = -1;
     m->tf32 = false;
+    m->exact = 0;
     m->validate = m->save = m->patience = (Quantity){0, UNIT_NONE};
     m->keep = 0;
     m->best = (Watch){0};
@@ -249,7 +250,7 @@ void run_train(Elaborator *e, bool trial)
     e->batch = m->batch;
     e->quiet = false;
     static const char *const FIXED[] = {"batch", "optimizer", "precision", "accumulate", "clip",      "ema",    "swa",
-                                        "init",  "rules",     "best",      "on_nan",     "recompute", "observe"};
+                                        "init",  "rules",     "best",      "on_nan",     "recompute", "observe", "exact"};
     m->fixed = NULL;
     m->fixed_count = 0;
     for (int k = 0; k < COUNT(FIXED); k++)

@@ -5,6 +5,8 @@
  * Boucher and Anderson, Trojan Source, 2021) becomes an escape of ASCII characters. */
 #include "compiler/base/c_text.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
@@ -144,4 +146,13 @@ const char *c_ordered_row(const CMember *members, int count)
     }
     text_add(&t, count > 0 ? "}" : "{}");
     return text_take(&t);
+}
+
+const char *c_constant(const char *prefix, const char *word)
+{
+    char *text = NEW_ARRAY(char, (int)(strlen(prefix) + strlen(word)) + 1), *to = text;
+    to += sprintf(to, "%s", prefix);
+    for (; *word; word++)
+        *to++ = isalnum((unsigned char)*word) ? (char)toupper((unsigned char)*word) : '_';
+    return text;
 }

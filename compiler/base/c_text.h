@@ -34,6 +34,7 @@ const char *c_string(const char *text);
 #define C_OWN "v_"
 enum { C_NAME_LENGTH = 40 }; /* the most bytes of the text that an identifier takes */
 const char *c_name(const char *text);
+const char *c_constant(const char *prefix, const char *word); /* "MGPU_F32" */
 /* Returns the text's letters and digits, with _ in place of others, as a suffix of other identifiers. */
 const char *c_letters(const char *text, size_t length);
 #endif

@@ -123,9 +123,33 @@ void pass_update(Compilation *c)
         c->graphs[PHASE_DECODE] = decoding(c->graphs[PHASE_PREDICT]);
 }
 
+/* What does not have sums of one order yet is refused. */
+static void check_exact(const Compilation *c)
+{
+    const Model *m = c->program->model;
+    const Options *o = c->options;
+    const Policy *policy = policy_of(o);
+    const char *with = m->accumulate > 1 || m->fit_accumulate ? "accumulate, whose micro-batches are added in turn"
+                       : m->shard_statistics                 ? "statistics of a device's own samples (stats = \"shard\")"
+                       : policy->order != ORDER_SYNCHRONOUS || policy->gradients != GRADIENTS_EXACT || policy->variables != VARIABLES_REPLICATED
+                           ? format("--plan %s, whose variables, order or gradients differ by devices", o->plan)
+                       : o->split ? "--split: it decides which samples a device has"
+                       : o->shard != SHARD_NOTHING && m->clip_kind ? "--shard with clip: norms of parts are added per device"
+                       : c->program->target->own_memory ? "GPUs: their sums depend on the number of samples yet"
+                                                        : NULL;
+    if (with)
+        fail(2, "exact = %lld cannot be combined with %s", (long long)m->exact, with);
+    for (int i = 0; i < c->program->plan_count; i++)
+        if (c->program->plans[i].devices > m->exact)
+            fail(2, "exact = %lld is for at most as many devices, not for %d; a power of two above that is for all up to it: --set exact=%d",
+                 (long long)m->exact, c->program->plans[i].devices, 2 * c->program->plans[i].devices);
+}
+
 void pass_distribute(Compilation *c)
 {
     Graph *train;
+    if (c->program->model->exact)
+        check_exact(c);
     each_graph(c, distribute);
     train = c->graphs[PHASE_TRAIN];
     c->program->one_batch = c->program->model->one_batch || policy_of(c->options)->order == ORDER_STALE ||

@@ -20,6 +20,7 @@ static const mgpu_field MODEL_FIELDS[] = {
     {"steps", MGPU_FIELD_WHOLE, MGPU_AT(Model, steps), .c = "steps"},
     {"group", MGPU_FIELD_WHOLE, MGPU_AT(Model, group), .usual = 1, .least = 1, .c = "group"},
     {"seed", MGPU_FIELD_WHOLE, MGPU_AT(Model, seed), .c = "seed"},
+    {"exact", MGPU_FIELD_WHOLE, MGPU_AT(Model, exact), .c = "exact"},
     {"tf32", MGPU_FIELD_FLAG, MGPU_AT(Model, tf32)},
     {"fit_accumulate", MGPU_FIELD_FLAG, MGPU_AT(Model, fit_accumulate)},
     {"recompute", MGPU_FIELD_FLAG, MGPU_AT(Model, recompute)},

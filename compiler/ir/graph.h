@@ -277,6 +277,7 @@ typedef struct Setting {
 
 typedef mgpu_later_set LaterSet;
 
+enum { MOST_VIRTUAL_SHARDS = 256 };
 struct Model {
     const char *name, *file;
     const char *identity; /* graph_identity of the training graph */
@@ -304,6 +305,7 @@ struct Model {
     Graph *eval;                              /* LOSS (reported like metrics), METRIC, OUTPUT; elaborated with `training` false */
     int64_t batch, accumulate, epochs, steps; /* steps 0: epochs decide */
     const Place *batch_at;                    /* where the batch is set; else the train block, else the model. NULL: in a dump */
+    int64_t exact; /* virtual shards of a batch, a power of two: sums over samples are a fixed binary tree of them. 0: none */
     int64_t group; /* least common multiple of all batchnorm groups; shards begin at its multiples; 1 if there are none */
     ClipKind clip_kind;
     double clip;

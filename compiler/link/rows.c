@@ -9,16 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-/* "MGPU_F32" */
-const char *c_constant(const char *prefix, const char *word)
-{
-    char *text = NEW_ARRAY(char, (int)(strlen(prefix) + strlen(word)) + 1), *to = text;
-    to += sprintf(to, "%s", prefix);
-    for (; *word; word++)
-        *to++ = isalnum((unsigned char)*word) ? (char)toupper((unsigned char)*word) : '_';
-    return text;
-}
-
 static const char *c_whole(int64_t v)
 {
     return v == INT64_MIN   ? "INT64_MIN"

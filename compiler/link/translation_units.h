@@ -29,7 +29,6 @@ void emit_plan(const Program *, const Plan *, Text *);
 void emit_main(const Program *, Text *); /* needs mgpu_kernels (and mgpu_images), and the names that emit_plan exports */
 void emit_program(const Program *, Text *);
 /* rows.c: writes structures as C, by their tables of fields */
-const char *c_constant(const char *prefix, const char *word); /* "MGPU_F32" */
 const char *c_tensor(const char *name, Dtype, const Shape *);
 const char *c_ints(const int *, int count); /* "{1, 2}" */
 /* ".batch = 10", then `between`, for each */

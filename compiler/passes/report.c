@@ -74,7 +74,7 @@ static int add_accumulator(Reporter *r, const char *name, int number, Node *adde
     Variable v = {.kind = ACCUMULATOR,
                   .dtype = F64,
                   .shape = added->shape,
-                  .placement = {{known ? IS_REPLICATED : IS_PARTIAL}},
+                  .placement = {{known || m->exact ? IS_REPLICATED : IS_PARTIAL}},
                   .owner = -1,
                   .at = g->at};
     v.name = new_variable_name(m, format("%s%s.%d", r->prefix, name, number));

@@ -37,6 +37,7 @@ typedef struct Cutting {
     bool *whole;            /* by tensor: the region accesses it other than by sample */
     int *after;             /* by call: a collective follows it */
     int number;             /* index of the region + 1 */
+    int64_t shard;          /* exact programs: samples of the largest virtual shard, the chunk of every region; else 0 */
     Region region;
 } Cutting;
 
@@ -132,13 +133,13 @@ static void close_region(Cutting *c, int end)
         calls += by_sample(c->order->calls[i]);
     for (int i = s->first; i < end; i++) {
         c->order->region[i] = c->number - 1;
-        c->order->chunk[i] = calls > 1 ? chunk : 0;
+        c->order->chunk[i] = c->shard && s->by_sample ? c->shard : calls > 1 ? chunk : 0;
     }
 }
 
-void cut_regions(const Phase *p, Order *o)
+void cut_regions(const Phase *p, int64_t shard, Order *o)
 {
-    Cutting c = {.phase = p, .order = o};
+    Cutting c = {.phase = p, .order = o, .shard = shard};
     c.touched = NEW_ARRAY(int, p->tensor_count);
     c.written = NEW_ARRAY(int, p->tensor_count);
     c.whole = NEW_ARRAY(bool, p->tensor_count);

@@ -627,7 +627,7 @@ Order *order_calls(const Program *p, const Phase *phase, const Members *members,
     const Members *meeting = is_independent(p, phase) ? &alone : members;
     Order *order = order_phase(p, phase, meeting, (double)capacity);
     if (p->target->regions)
-        cut_regions(phase, order);
+        cut_regions(phase, largest_shard(p->model), order);
     else
         join_update_launches(p, phase, meeting, (double)capacity, order);
     return order;
@@ -732,6 +732,7 @@ static Schedule *make_schedule(const Program *p, const Plan *plan, bool sizes)
                     .accumulate = (int)(m->accumulate > 0 ? m->accumulate : 1),
                     .nodes = plan->nodes,
                     .devices = plan->devices,
+                    .shard = largest_shard(m),
                     .phase_count = p->phase_count,
                     .predicts = p->predicts,
                     .reused_gather_share = p->reused_gather_share,

@@ -102,7 +102,7 @@ const char *reason_of_transfer(const Members *, const Group *);
 int implementation_of_transfer(const Program *, const Members *, const Group *); /* MGPU_IMPLEMENTATION_... */
 
 /* ---- region.c: calls that the workers of a device run without a barrier between them */
-void cut_regions(const Phase *, Order *);
+void cut_regions(const Phase *, int64_t shard, Order *); /* shard: largest_shard() */
 
 /* ---- update_launches.c: on devices without workers, every call is a region of its own, except updates that share a launch */
 void join_update_launches(const Program *, const Phase *, const Members *, double samples, Order *);

@@ -6,6 +6,7 @@
  *   evenly               the first devices get the remainder, one each: a partial batch, which fills devices from the first,
  *                        then leaves the fewest of them idle
  *   by --split 10,10,3   in these proportions; the rest goes to the largest remainders (Hamilton's method)
+ *   in virtual shards    of an exact model: each device has a subtree of them (mgpu_exact.h)
  *   by predicted times   if the devices of the machine differ: so that the slowest one ends as early as possible
  *
  * A device without a share has room for one sample, a copy of a real one. Whether a step fills its shards is only known at run
@@ -13,6 +14,7 @@
 #include "compiler/plan/plan.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/schedule_internal.h"
+#include "runtime/abi/mgpu_exact.h"
 
 #include <math.h>
 
@@ -145,6 +147,20 @@ static bool find_runners(const Program *p, int devices, int each, Runner *runner
     return unlike && step_phase(p);
 }
 
+static int64_t groups_of(const Model *m)
+{
+    return divide_up(divide_up(m->batch, m->accumulate > 0 ? m->accumulate : 1), m->group > 0 ? m->group : 1);
+}
+
+int64_t largest_shard(const Model *m) { return m->exact ? divide_up(groups_of(m), m->exact) * (m->group > 0 ? m->group : 1) : 0; }
+
+static void share_shards(int64_t exact, int devices, int64_t groups, int64_t *shares)
+{
+    for (int d = 0; d < devices; d++)
+        shares[d] = mgpu_shard_groups(groups, exact, mgpu_first_shard(exact, devices, d + 1)) -
+                    mgpu_shard_groups(groups, exact, mgpu_first_shard(exact, devices, d));
+}
+
 static void share_groups(const Program *p, int devices, int each, int64_t group, int64_t groups, int64_t *shares)
 {
     Runner *runners = NEW_ARRAY(Runner, devices);
@@ -162,16 +178,19 @@ static void share_groups(const Program *p, int devices, int each, int64_t group,
 void split(const Program *p, Plan *plan)
 {
     const Model *m = p->model;
-    int64_t group = m->group > 0 ? m->group : 1, accumulate = m->accumulate > 0 ? m->accumulate : 1;
-    int64_t groups = divide_up(divide_up(m->batch, accumulate), group), first = 0;
+    int64_t group = m->group > 0 ? m->group : 1, groups = groups_of(m), first = 0;
     if (plan->devices < 1)
         die("a plan for %d devices", plan->devices);
     if (__builtin_mul_overflow(groups, group, &plan->micro))
         die("a batch of %lld in groups of %lld samples", (long long)m->batch, (long long)group);
     int64_t *shares = NEW_ARRAY(int64_t, plan->devices);
-    share_groups(p, plan->devices, plan_each(plan), group, groups, shares);
+    if (m->exact)
+        share_shards(m->exact, plan->devices, groups, shares);
+    else
+        share_groups(p, plan->devices, plan_each(plan), group, groups, shares);
     plan->shards = NEW_ARRAY(Shard, plan->devices);
-    plan->always_partial = false;
+    /* where some devices may have no samples, the kernels of partial batches are used by all, so that all round alike */
+    plan->always_partial = m->exact > groups;
     for (int d = 0; d < plan->devices; d++) {
         int64_t share = group * shares[d];
         plan->shards[d] = (Shard){first, share, share > 0 ? share : 1};

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 29 /* version of this interface; programs reject runtimes of another version */
+#define MGPU_INTERFACE 30 /* version of this interface; programs reject runtimes of another version */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -27,6 +27,7 @@ typedef struct mgpu_part {
     int thread, threads; /* number of the calling thread, and of all threads */
     bool first;          /* the thread's first call of this kernel in this operation: its partial sums start at 0 */
     int64_t stride;      /* bytes from one thread's workspace to that of the next */
+    bool exact;          /* the order of a sum may depend on its terms alone, not on how many samples or threads there are */
 } mgpu_part;
 typedef void mgpu_kernel_function(void *const *argument, const mgpu_step *step, const mgpu_part *part);
 
@@ -48,6 +49,9 @@ typedef struct mgpu_kernel {
     uint8_t split;
     int64_t extent, grain;                      /* MGPU_SPLIT_RANGE */
     const struct mgpu_contraction *contraction; /* what `run` computes, if a library can compute it instead; else NULL */
+    /* of exact programs: the types of its results, which are sums over samples without `finish`: they may be computed for some
+     * samples at a time, and added; else NULL */
+    const uint8_t *sums;
 } mgpu_kernel;
 
 /* Kernels of a GPU are functions of the images (docs/cuda.md). Their parameters are the kernel's arguments, then the step block,
@@ -440,7 +444,7 @@ typedef struct mgpu_exported {
 typedef struct mgpu_program {
     int interface; /* MGPU_INTERFACE */
     const char *name, *model_file, *command, *precision;
-    int64_t parameters, batch, accumulate, epochs, steps, group;
+    int64_t parameters, batch, accumulate, epochs, steps, group, exact;
     uint64_t seed;
     const mgpu_kernel *kernels;         /* of programs for host devices; else NULL */
     const mgpu_gpu_kernel *gpu_kernels; /* of programs for GPUs, with `images`; else NULL */

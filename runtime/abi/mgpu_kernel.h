@@ -7,6 +7,7 @@
 #include "mgpu_vector.h"
 #include "mgpu_rand.h"
 #include "mgpu_attention.h"
+#include "mgpu_exact.h"
 #include "mgpu_gemm.h"
 #include "mgpu_rows.h"
 #include "mgpu_scatter.h"

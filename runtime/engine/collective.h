@@ -14,6 +14,7 @@ typedef struct Operand {
     mgpu_participants participants;
     int64_t tag;            /* identifies the collective; the same for all members */
     uint8_t implementation; /* MGPU_IMPLEMENTATION_...: the implementation that the plan asks for; the same for all members */
+    bool exact;             /* sums are formed as the tree of mgpu_exact.h, by no other implementation */
 } Operand;
 typedef struct Collective Collective;
 struct Collective {

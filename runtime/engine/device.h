@@ -33,11 +33,12 @@ typedef struct DeviceCall {    /* of a kernel */
     const mgpu_op *op;
     void **argument; /* for thread 0 */
     /* [argument]: 0: shared by all threads; -1: each thread has its own; > 0: each thread has its own for a chunk of samples, of
-     * so many bytes per sample */
+     * so many bytes per sample. Of kernels that sum samples: -1 - b: shared, b bytes per sample */
     int64_t *each;
     int arguments;
     bool per_thread; /* some `each` is not 0 */
     void *library;   /* what `prepare` returned for the operation */
+    uint8_t *terms;  /* of kernels that sum samples: room for the results of each virtual shard */
     double seconds;  /* if the region is observed: the time on thread 0, or on the thread that did all of it */
 } DeviceCall;
 typedef struct DeviceRegion { /* calls without a barrier between them */

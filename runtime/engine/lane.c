@@ -183,6 +183,8 @@ DeviceCall mgpu_call_of(LaneThread *l, const mgpu_device_phase *p, const mgpu_op
         each[call.arguments] = kind == MGPU_WORKSPACE ? -1
                                : kind == MGPU_LOCAL   ? p->buffers[mgpu_access_of(op, i)->buffer].each
                                                       : 0;
+        if (call.kernel && call.kernel->sums && p->buffers[mgpu_access_of(op, i)->buffer].each && each[call.arguments] == 0)
+            each[call.arguments] = -1 - p->buffers[mgpu_access_of(op, i)->buffer].each;
         call.per_thread = call.per_thread || each[call.arguments] != 0;
         argument[call.arguments++] = at;
     }
@@ -335,7 +337,8 @@ static void transfer(LaneThread *l, const mgpu_device_phase *p, const mgpu_op *o
                        c->dtype,
                        c->participants,
                        l->number << PLACE_BITS | op->target,
-                       c->implementation};
+                       c->implementation,
+                       e->program->exact > 0};
     set_doing(l, DOING_COLLECTIVE, 0);
     double began = mgpu_seconds();
     Collective *collective = e->collective[l->lane];

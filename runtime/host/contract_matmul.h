@@ -11,7 +11,8 @@
  * convolution without zeros. For a batch of matrix-vector products (depthwise convolutions), the batch takes the place of N, and
  * A is read in vectors, too.
  *
- * The order of additions: blocks of K in ascending order; within a block, one sum per element in ascending order of K. */
+ * The order of additions: blocks of K in ascending order; within a block, one sum per element in ascending order of K. In exact
+ * programs, one sum in ascending order of all of K, however it is cut into blocks. */
 #include <math.h>
 #include <string.h>
 
@@ -203,6 +204,9 @@ typedef struct mgpu_unroll {
     int64_t columns; /* of N per place */
 } mgpu_unroll;
 
+/* What becomes of the sums over a block of K. */
+typedef enum mgpu_addition { MGPU_STORED, MGPU_ADDED, MGPU_CONTINUED } mgpu_addition;
+
 /* ---- one matmul: a contraction with a fixed number of samples and one phase of every window */
 typedef struct mgpu_matmul {
     mgpu_index batch_a, batch_b, batch_c, am, ak, bk, bn, cm, cn;
@@ -380,6 +384,16 @@ MGPU_NOINLINE int64_t mgpu_matmul_of(mgpu_matmul *matmul, const mgpu_contraction
     matmul->m = (mgpu_matmul_range){0, matmul->am.count};
     matmul->n = (mgpu_matmul_range){0, matmul->bn.count};
     return phases;
+}
+
+/* Returns true if M or N is 1, whatever the number of samples. */
+MGPU_NOINLINE bool mgpu_one_always(const mgpu_matmul *matmul, const mgpu_contraction *table)
+{
+    bool samples[2] = {false, false};
+    for (int i = 0; i < table->m + table->n; i++)
+        if (table->axis[table->batch + i].extent == MGPU_SAMPLES)
+            samples[i >= table->m] = true;
+    return (matmul->am.count == 1 && !samples[0]) || (matmul->bn.count == 1 && !samples[1]);
 }
 
 /* Returns the range of part `number` of `parts` of [0, count), in units. */

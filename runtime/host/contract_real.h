@@ -9,6 +9,7 @@ typedef struct MGPU_NAME(block) { /* shared by the loops over blocks */
     bool copies, packs;                   /* A is copied with zeros around it, or packed: */
     bool along, groups;                   /* its rows are contiguous along K, or its columns along M */
     int64_t direct;                       /* elements of K for which B is read in place */
+    bool exact, one_always;               /* sums have the order of K alone; M or N is 1 for any number of samples */
     bool straight;                        /* tiles are stored to C, else to `sums` */
     const MGPU_REAL *kept; /* B packed for all of K, from column kept_begin on; NULL: it is packed block by block */
     int64_t kept_begin;
@@ -70,7 +71,11 @@ MGPU_NOINLINE void MGPU_NAME(multiply_rows)(const MGPU_NAME(block) * block, int6
             while (*tile == NULL)
                 tile++;
             (*tile)(depth, matmul->beside ? a + v * LANES : a, block->row + i, block->along_k, b, ldb, next, c, block->row_c + i,
-                    rows, columns, block->k_begin > 0, &ahead);
+                    rows, columns,
+                    block->k_begin == 0 ? MGPU_STORED
+                    : block->exact      ? MGPU_CONTINUED
+                                        : MGPU_ADDED,
+                    &ahead);
         }
     }
 }
@@ -502,7 +507,8 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) * block, MGPU_REAL
     bool crowded = ((across + 64) % 4096 <= 128 && across > 2048) || down >= MGPU_FAR_BYTES;
     bool lines = matmul->bk.axes <= 1 && MGPU_NAME(single)(&matmul->bn) && !block->half_b;
     bool dense = matmul->bk.axes == 0 || matmul->bk.stride[0] <= 4 * LANES;
-    bool dots = (m == 1 || n == 1) && k >= 2 * LANES && !matmul->beside && matmul->windows == 0 &&
+    bool one = block->exact ? block->one_always : m == 1 || n == 1;
+    bool dots = one && k >= 2 * LANES && !matmul->beside && matmul->windows == 0 &&
                 MGPU_NAME(single)(&matmul->ak) && MGPU_NAME(single)(&matmul->bk) && !block->half_a && !block->half_b &&
                 !block->half_c;
     block->packs = matmul->windows == 0 && !matmul->beside && crowded && m > 8 && n > 2 * LANES && block->copy_most > 0;
@@ -556,6 +562,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_phases)(const mgpu_contraction *table, con
     block.half_a = table->half_a;
     block.half_b = table->half_b;
     block.half_c = table->half_c;
+    block.exact = part->exact;
     block.copy_most = table->copy / (int64_t)sizeof(MGPU_REAL);
     block.sums_most = table->sums / (int64_t)sizeof(MGPU_REAL);
     block.packed_most = table->packed / (int64_t)sizeof(MGPU_REAL);
@@ -567,6 +574,7 @@ MGPU_NOINLINE void MGPU_NAME(multiply_phases)(const mgpu_contraction *table, con
     for (int64_t phase = 0; phase < phases; phase++) {
         phases = mgpu_matmul_of(&matmul, table, part->begin, part->end, phase, LANES);
         mgpu_take_share(&matmul, part, MGPU_ROWS_2, LANES);
+        block.one_always = mgpu_one_always(&matmul, table);
         int64_t batch = matmul.batch.end - matmul.batch.begin, n = matmul.n.end - matmul.n.begin;
         int64_t needed = batch * matmul.bk.count * mgpu_round_up(n, LANES);
         bool keep = needed > 0 && needed <= end - kept;

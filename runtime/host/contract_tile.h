@@ -76,11 +76,12 @@ MGPU_INLINE void MGPU_NAME(store_part)(MGPU_REAL *to, MASK mask, VECTOR value)
 /* ---- A tile: ROWS x (VECTORS of) columns of C, over `depth` elements of K. A's element (r, k) is a[row[r] + along_k[k]] (for
  * tiles of the batch, a vector of the columns there). B's (k, v) is the vector at b[k * ldb + v * next_b] (for tiles of the
  * batch, only its columns). Meanwhile the tile prefetches some of what comes next. C: rows at c + row_c[r] for r < used, with
- * contiguous columns, of which the last vector has `columns`; the result is added to it, or stored. row has ROWS elements. With
+ * contiguous columns, of which the last vector has `columns`; the result is stored (MGPU_STORED), added to it (MGPU_ADDED), or the
+ * sum goes on from it (MGPU_CONTINUED), which gives the bits of one sum over all blocks of K. row has ROWS elements. With
  * one vector, loading A would limit the speed, so the rows' addresses are used for two elements of K. */
 typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *row, const int64_t *along_k, const MGPU_REAL *b,
                              int64_t ldb, int64_t next_b, MGPU_REAL *c, const int64_t *row_c, int64_t used, int64_t columns,
-                             bool add, mgpu_prefetch *ahead);
+                             mgpu_addition add, mgpu_prefetch *ahead);
 
 #define MGPU_UNROLL _Pragma("GCC unroll 32")
 #define MGPU_STEP(COUNT, ROWS, VECTORS, BESIDE)                                                                                  \
@@ -106,7 +107,7 @@ typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *r
 #define MGPU_TILE(name, ROWS, VECTORS, COUNT, BESIDE)                                                                            \
     MGPU_NOINLINE void MGPU_NAME(name)(int64_t depth, const MGPU_REAL *a, const int64_t *row, const int64_t *along_k,            \
                                        const MGPU_REAL *b, int64_t ldb, int64_t next_b, MGPU_REAL *c, const int64_t *row_c,      \
-                                       int64_t used, int64_t columns, bool add, mgpu_prefetch *ahead)                            \
+                                       int64_t used, int64_t columns, mgpu_addition add, mgpu_prefetch *ahead)                            \
     {                                                                                                                            \
         const MASK mask = MGPU_NAME(mask_of)(columns);                                                                           \
         const MGPU_REAL *from[ROWS];                                                                                             \
@@ -115,6 +116,11 @@ typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *r
         {                                                                                                                        \
             from[r] = a + row[r];                                                                                                \
             MGPU_UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] = (VECTOR){0};                                               \
+        }                                                                                                                        \
+        for (int64_t r = 0; add == MGPU_CONTINUED && r < used; r++) {                                                            \
+            for (int v = 0; v < VECTORS - 1; v++)                                                                                \
+                sum[r][v] = LOAD(c + row_c[r] + v * LANES);                                                                      \
+            sum[r][VECTORS - 1] = LOAD_PART(c + row_c[r] + (VECTORS - 1) * LANES, mask);                                         \
         }                                                                                                                        \
         int64_t some = depth < 4 * ROWS ? depth : depth / ROWS / 2 * 2;                                                          \
         for (int64_t fetched = 0; depth > 0; fetched++) {                                                                        \
@@ -135,8 +141,8 @@ typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *r
                 return;                                                                                                          \
             MGPU_REAL *to = c + row_c[r], *end = to + (VECTORS - 1) * LANES;                                                     \
             MGPU_UNROLL for (int v = 0; v < VECTORS - 1; v++) STORE(to + v * LANES) =                                            \
-                add ? sum[r][v] + LOAD(to + v * LANES) : sum[r][v];                                                              \
-            STORE_PART(end, mask, add ? sum[r][VECTORS - 1] + LOAD_PART(end, mask) : sum[r][VECTORS - 1]);                       \
+                add == MGPU_ADDED ? sum[r][v] + LOAD(to + v * LANES) : sum[r][v];                                                              \
+            STORE_PART(end, mask, add == MGPU_ADDED ? sum[r][VECTORS - 1] + LOAD_PART(end, mask) : sum[r][VECTORS - 1]);                       \
         }                                                                                                                        \
     }
 #define MGPU_TILE_OF(rows, vectors) MGPU_TILE(tile_##rows##_##vectors, rows, vectors, ((vectors) == 1 ? 2 : 1), false)

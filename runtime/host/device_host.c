@@ -1,7 +1,12 @@
 /* device_host.c: a device with a part of the host's memory that runs kernels on its cores.
  *
  * A region of calls runs on the device's thread pool: thread t of T takes samples [n t / T, n (t + 1) / T) through all calls of
- * the region, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it. */
+ * the region, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it.
+ *
+ * Exact programs (mgpu_exact.h): a chunk is a virtual shard. Partial sums have a place for each shard, not for each thread, and
+ * kernels that sum samples by themselves are called for each shard, with a result for each; when all are done, these are added by the
+ * tree. Sums that have nothing to do with samples are divided into RANGE_PARTS in place of threads. */
+#include "runtime/abi/mgpu_exact.h"
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
 #include "runtime/engine/processes.h"
@@ -12,7 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ALIGNMENT = 64, PAGE = 4096, HUGE_PAGE = 2 << 20 };
+enum { ALIGNMENT = 64, PAGE = 4096, HUGE_PAGE = 2 << 20, RANGE_PARTS = 16 };
 
 struct Device {
     int64_t arena_bytes, staging_bytes, work_bytes, samples;
@@ -27,6 +32,13 @@ struct Device {
     double *worked;         /* [thread]: seconds of work in the current region, if they are timed */
     void ***argument;       /* [thread]: room for the arguments of a call */
     int most_arguments;
+    int64_t shards, *shard; /* of exact programs: the device's virtual shards, and their first samples [shards + 1]; else 0 */
+    uint8_t *partial;       /* `places` workspaces for partial sums; pages that no kernel touches cost nothing */
+    int places;
+    uint8_t *first_work; /* the workspace of thread 0 */
+    int64_t partial_bytes;
+    uint8_t *terms;         /* results of kernels that sum samples, for each shard: */
+    int64_t term_bytes;
 };
 
 /* Unused memory costs nothing: pages of a fresh mapping are zeroed when a thread first writes to them, while kernels run. Large
@@ -63,6 +75,9 @@ static void host_close(Device *d)
         free(d->argument[i]);
     free(d->argument);
     free(d->worked);
+    free(d->shard);
+    unmap(d->terms, d->term_bytes);
+    unmap(d->partial, d->partial_bytes);
     unmap(d->arena, d->arena_bytes);
     unmap(d->staging, d->staging_bytes);
     free(d);
@@ -75,6 +90,21 @@ static DeviceSet *host_find(const char *wanted, const mgpu_program *p, const mgp
 }
 
 static void host_leave(DeviceSet *machine) { (void)machine; }
+
+/* Sets the device's virtual shards. */
+static void find_shards(Device *d, const DevicePlan *p)
+{
+    int64_t all = p->program->exact, group = p->program->group > 1 ? p->program->group : 1, groups = p->plan->micro / group;
+    int64_t first = mgpu_first_shard(all, p->plan->devices, p->number), end = mgpu_first_shard(all, p->plan->devices, p->number + 1);
+    d->shards = end - first;
+    d->shard = mgpu_allocate((size_t)d->shards + 1, sizeof *d->shard);
+    for (int64_t k = 0; k <= d->shards; k++)
+        d->shard[k] = group * (mgpu_shard_groups(groups, all, first + k) - mgpu_shard_groups(groups, all, first));
+    d->places = d->shards > RANGE_PARTS ? (int)d->shards : RANGE_PARTS;
+    d->partial_bytes = d->places * d->work_bytes;
+    d->partial = zeroed(d->partial_bytes);
+    d->first_work = d->arena + p->device->arena_bytes - d->work_bytes;
+}
 
 static Device *host_open(const DevicePlan *p)
 {
@@ -92,11 +122,16 @@ static Device *host_open(const DevicePlan *p)
     d->staging = zeroed(d->staging_bytes);
     d->argument = calloc((size_t)pool->threads, sizeof *d->argument);
     d->worked = calloc((size_t)pool->threads, sizeof *d->worked);
-    if (!d->arena || !d->staging || !d->argument || !d->worked) {
+    if (p->program->exact)
+        find_shards(d, p);
+    if (!d->arena || !d->staging || !d->argument || !d->worked || (d->shards && !d->partial)) {
         host_close(d);
         return NULL;
     }
-    d->library = mgpu_library_open(d->samples, d->threads, d->library_text, sizeof d->library_text);
+    if (d->shards)
+        snprintf(d->library_text, sizeof d->library_text, "not used: its sums have orders of their own (exact = %lld)", (long long)p->program->exact);
+    else
+        d->library = mgpu_library_open(d->samples, d->threads, d->library_text, sizeof d->library_text);
     d->pool = mgpu_pool_open(pool);
     return d;
 }
@@ -129,17 +164,102 @@ static Collective *host_connect(DeviceSet *machine, Device **devices, const mgpu
 
 /* ---- running: one thread's work in a region */
 /* Kernels index samples from the device's first one. A thread's memory for a chunk begins at `sample`, so the kernel gets the
- * address where the first sample would be. */
-static void *const *arguments_of(Device *d, const DeviceCall *c, int thread, int64_t sample)
+ * address where the first sample would be. place: the workspace: of a thread, or, `threads` more, for partial sums. */
+static void *const *arguments_of(Device *d, const DeviceCall *c, int thread, int64_t sample, int place)
 {
     if (!c->per_thread)
         return c->argument;
     void **own = d->argument[thread];
+    intptr_t workspace = place < d->threads ? place * d->work_bytes
+                                            : d->partial + (place - d->threads) * d->work_bytes - d->first_work;
     for (int i = 0; i < c->arguments; i++) {
-        intptr_t move = c->each[i] == 0 ? 0 : thread * d->work_bytes - (c->each[i] > 0 ? sample * c->each[i] : 0);
+        int64_t each = c->each[i];
+        intptr_t move = each < -1    ? (-1 - each) * sample
+                        : each == -1 ? workspace
+                        : each > 0   ? thread * d->work_bytes - sample * each
+                                     : 0;
         own[i] = (void *)((intptr_t)c->argument[i] + move);
     }
     return own;
+}
+
+/* Returns true if the region's calls work on virtual shards, not on elements of split values. */
+static bool by_shard(const Device *d) { return d->shards && !d->region->split_elements; }
+
+/* Returns the place of a thread's partial sums; of exact programs that of a shard or part. */
+static int place_of(const Device *d, const DeviceCall *c, int thread, int64_t part)
+{
+    return by_shard(d) && c->kernel->finish ? d->threads + (int)part : thread;
+}
+
+/* Returns how many threads share the region. */
+static int threads_of(const Device *d) { return d->region->one_thread ? 1 : d->threads; }
+
+/* ---- kernels that sum samples: a term for each shard */
+
+/* Returns where a thread's share of so many elements begins: at a cache line. */
+static int64_t share_begin(int64_t count, int64_t thread, int64_t threads)
+{
+    enum { GRAIN = 64 };
+    int64_t begin = (count + GRAIN - 1) / GRAIN * thread / threads * GRAIN;
+    return begin < count ? begin : count;
+}
+
+/* Returns the place of the first write among the arguments: the step block is none. */
+static int first_result(const DeviceCall *c) { return c->arguments - c->op->write_count; }
+
+/* Returns the bytes of the terms of one shard; workspaces, and results with samples, need none. */
+static int64_t bytes_of_terms(const DeviceCall *c)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < c->op->write_count; i++)
+        if (c->each[first_result(c) + i] == 0)
+            bytes += mgpu_slot_bytes(c->op->writes[i].end - c->op->writes[i].begin);
+    return bytes;
+}
+
+/* Calls the kernel for each shard of the device. */
+static void sum_shards(Device *d, const DeviceCall *c, int thread, const mgpu_part *whole)
+{
+    int64_t samples = whole->samples, bytes = bytes_of_terms(c);
+    mgpu_step step = *d->region->step;
+    for (int64_t k = 0; k < d->shards; k++) {
+        int64_t begin = d->shard[k] < samples ? d->shard[k] : samples, end = d->shard[k + 1] < samples ? d->shard[k + 1] : samples;
+        void *const *given = arguments_of(d, c, thread, begin, thread);
+        void **own = d->argument[thread];
+        if (given != own)
+            memcpy(own, given, sizeof *own * (size_t)c->arguments);
+        uint8_t *to = c->terms + k * bytes;
+        for (int i = 0; i < c->op->write_count; i++)
+            if (c->each[first_result(c) + i] == 0) {
+                own[first_result(c) + i] = to;
+                to += mgpu_slot_bytes(c->op->writes[i].end - c->op->writes[i].begin);
+            }
+        mgpu_part part = *whole;
+        part.samples = end - begin;
+        step.sample = d->region->step->sample + begin;
+        step.valid = d->region->step->valid - begin;
+        c->kernel->run(own, &step, &part);
+    }
+}
+
+/* Adds the terms of all shards: this thread's share of the elements. */
+static void add_terms(Device *d, const DeviceCall *c, int thread)
+{
+    int64_t bytes = bytes_of_terms(c), at = 0;
+    for (int i = 0; i < c->op->write_count; i++) {
+        if (c->each[first_result(c) + i] != 0)
+            continue;
+        const mgpu_access *a = &c->op->writes[i];
+        uint8_t type = c->kernel->sums[i];
+        int64_t count = (a->end - a->begin) / mgpu_dtype_bytes(type), threads = threads_of(d);
+        const void *from[d->shards];
+        for (int64_t k = 0; k < d->shards; k++)
+            from[k] = c->terms + k * bytes + at;
+        mgpu_add_tree(c->argument[first_result(c) + i], from, d->shards, type, share_begin(count, thread, threads),
+                      share_begin(count, thread + 1, threads));
+        at += mgpu_slot_bytes(a->end - a->begin);
+    }
 }
 
 /* Returns the samples, or elements of split values, that the region's calls process. */
@@ -147,9 +267,6 @@ static int64_t samples_of(const Device *d)
 {
     return d->region->split_elements ? d->region->split_elements - 1 : d->region->samples ? d->region->samples : d->samples;
 }
-
-/* Returns how many threads share the region. */
-static int threads_of(const Device *d) { return d->region->one_thread ? 1 : d->threads; }
 
 /* Returns true if the library computes these samples of the call. */
 static bool is_by_library(const Device *d, const DeviceCall *c, int64_t samples)
@@ -163,12 +280,27 @@ static bool has_partial_sums(const Device *d, const DeviceCall *c)
     return is_by_library(d, c, 0) && mgpu_library_partial(c->library);
 }
 
-/* Calls a kernel for samples [begin, end). What is not divided by samples is done in the thread's first call. */
-static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first)
+/* Calls a kernel for the thread's parts of a sum over something else than samples. */
+static void sum_range(Device *d, const DeviceCall *c, int thread, const mgpu_part *whole)
+{
+    const mgpu_kernel *k = c->kernel;
+    int64_t threads = threads_of(d), grains = (k->extent + k->grain - 1) / k->grain;
+    for (int64_t p = RANGE_PARTS * thread / threads; p < RANGE_PARTS * (thread + 1) / threads; p++) {
+        mgpu_part part = *whole;
+        part.begin = grains * p / RANGE_PARTS * k->grain;
+        part.end = grains * (p + 1) / RANGE_PARTS * k->grain;
+        part.end = part.end < k->extent ? part.end : k->extent;
+        k->run(arguments_of(d, c, thread, 0, place_of(d, c, thread, p)), d->region->step, &part);
+    }
+}
+
+/* Calls a kernel for samples [begin, end), of exact programs those of a shard. What is not divided by samples is done in the
+ * thread's first call. none: the thread has had no samples before. */
+static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first, bool none, int64_t shard)
 {
     DeviceCall *c = &d->region->calls[number];
     const mgpu_kernel *k = c->kernel;
-    mgpu_part part = {samples_of(d), 0, 1, thread, threads_of(d), first, d->work_bytes};
+    mgpu_part part = {samples_of(d), 0, 1, thread, threads_of(d), first, d->work_bytes, d->shards > 0};
     d->now[thread] = c->op;
     switch (k->split) {
     case MGPU_SPLIT_NONE:
@@ -176,7 +308,8 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
             return;
         break;
     case MGPU_SPLIT_SAMPLES:
-        if (begin == end && !(first && k->finish))
+        part.first = none || (by_shard(d) && k->finish);
+        if (begin == end && !(part.first && k->finish))
             return;
         part.begin = begin;
         part.end = end;
@@ -196,11 +329,15 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
     }
     double began = d->region->observe ? mgpu_seconds() : 0;
     if (is_by_library(d, c, part.end - part.begin))
-        mgpu_library_run(d->library, c->library, arguments_of(d, c, thread, begin), thread, part.begin, part.end, first);
+        mgpu_library_run(d->library, c->library, arguments_of(d, c, thread, begin, thread), thread, part.begin, part.end, first);
+    else if (by_shard(d) && k->sums)
+        sum_shards(d, c, thread, &part);
+    else if (by_shard(d) && k->finish && k->split == MGPU_SPLIT_RANGE)
+        sum_range(d, c, thread, &part);
     else
-        k->run(arguments_of(d, c, thread, begin), d->region->step, &part);
+        k->run(arguments_of(d, c, thread, begin, place_of(d, c, thread, shard)), d->region->step, &part);
     if (d->region->audit && k->split == MGPU_SPLIT_SAMPLES)
-        d->region->audit(d->region->context, c->op, arguments_of(d, c, thread, begin), begin, end);
+        d->region->audit(d->region->context, c->op, arguments_of(d, c, thread, begin, thread), begin, end);
     if (!d->region->observe)
         return;
     double ended = mgpu_seconds();
@@ -219,20 +356,48 @@ static void finish_calls(Device *d, int thread)
             d->now[thread] = c->op;
             mgpu_library_finish(d->library, c->library, c->argument, thread);
         }
+        if (by_shard(d) && c->kernel->sums)
+            add_terms(d, c, thread);
         if (!c->kernel->finish || number++ % threads_of(d) != thread)
             continue;
-        mgpu_part part = {samples_of(d), 0, 1, thread, threads_of(d), true, d->work_bytes};
+        int64_t parts = !by_shard(d) ? threads_of(d) : c->kernel->split == MGPU_SPLIT_RANGE ? RANGE_PARTS : d->shards;
+        mgpu_part part = {samples_of(d), 0, 1, thread, (int)parts, true, d->work_bytes, d->shards > 0};
         d->now[thread] = c->op;
         double began = d->region->observe ? mgpu_seconds() : 0;
-        c->kernel->finish(c->argument, d->region->step, &part);
+        c->kernel->finish(arguments_of(d, c, thread, 0, place_of(d, c, 0, 0)), d->region->step, &part);
         if (d->region->observe)
             d->region->observe(d->region->context, thread, c->op, began, mgpu_seconds());
     }
 }
 
+/* Each thread takes some of the device's virtual shards, one at a time. */
+static void run_shards(Device *d, int thread)
+{
+    int64_t n = samples_of(d), threads = threads_of(d), shard = d->shards * thread / threads, end = d->shards * (thread + 1) / threads;
+    bool first = true, none = true;
+    do {
+        bool any = shard < end;
+        int64_t from = !any || d->shard[shard] > n ? n : d->shard[shard], to = !any || d->shard[shard + 1] > n ? n : d->shard[shard + 1];
+        for (int i = 0; i < d->region->count; i++)
+            if (any || d->region->calls[i].kernel->split != MGPU_SPLIT_SAMPLES)
+                call_part(d, i, thread, from, to, first, none, shard);
+        first = false;
+        none = none && from == to;
+    } while (++shard < end);
+}
+
 static void run_share(void *context, int thread)
 {
     Device *d = context;
+    if (by_shard(d)) {
+        double start = d->region->launch_timed ? mgpu_seconds() : 0;
+        run_shards(d, thread);
+        if (d->finishes)
+            finish_calls(d, thread);
+        if (d->region->launch_timed)
+            d->worked[thread] = mgpu_seconds() - start;
+        return;
+    }
     int64_t n = samples_of(d), at = n * thread / threads_of(d), end = n * (thread + 1) / threads_of(d);
     int64_t chunk = d->region->chunk > 0 ? d->region->chunk : n;
     bool first = true;
@@ -240,7 +405,7 @@ static void run_share(void *context, int thread)
     do {
         int64_t next = end - at < chunk ? end : at + chunk;
         for (int i = 0; i < d->region->count; i++)
-            call_part(d, i, thread, at, next, first);
+            call_part(d, i, thread, at, next, first, first, 0);
         first = false;
         at = next;
     } while (at < end);
@@ -256,9 +421,11 @@ static void host_run(Device *d, DeviceRegion *region, const mgpu_op **now)
     d->now = now;
     d->finishes = false;
     int most = 0;
+    int64_t terms = 0;
     for (int i = 0; i < region->count; i++) {
         const DeviceCall *c = &region->calls[i];
-        d->finishes = d->finishes || c->kernel->finish || has_partial_sums(d, c);
+        d->finishes = d->finishes || c->kernel->finish || has_partial_sums(d, c) || (d->shards && c->kernel->sums);
+        terms += d->shards && c->kernel->sums ? bytes_of_terms(c) * d->shards : 0;
         most = region->calls[i].arguments > most ? region->calls[i].arguments : most;
     }
     if (most > d->most_arguments) {
@@ -266,6 +433,19 @@ static void host_run(Device *d, DeviceRegion *region, const mgpu_op **now)
             d->argument[t] = mgpu_resize(d->argument[t], sizeof(void *) * (size_t)most);
         d->most_arguments = most;
     }
+    if (terms > d->term_bytes) {
+        unmap(d->terms, d->term_bytes);
+        d->terms = zeroed(terms);
+        d->term_bytes = terms;
+        if (!d->terms)
+            mgpu_die("there is no memory for %lld bytes: the sums of %lld virtual shards", (long long)terms, (long long)d->shards);
+    }
+    terms = 0;
+    for (int i = 0; i < region->count; i++)
+        if (d->shards && region->calls[i].kernel->sums) {
+            region->calls[i].terms = d->terms + terms;
+            terms += bytes_of_terms(&region->calls[i]) * d->shards;
+        }
     double began = region->launch_timed ? mgpu_seconds() : 0, longest = 0;
     if (region->one_thread)
         run_share(d, 0);

@@ -1,5 +1,6 @@
-/* gathered_sums.c: transfers in which every member receives what all have sent and sums it by itself, in the members' order:
- * one-bit gradients, and moments. */
+/* gathered_sums.c: transfers in which every member receives what all have sent and sums it by itself, in the members' order: one-bit
+ * gradients, and moments. */
+#include "runtime/abi/mgpu_exact.h"
 #include "runtime/abi/mgpu_moments.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/host/reduce.h"
@@ -33,6 +34,8 @@ void mgpu_add_sent(const void *const *sent, int members, const Operand *o)
 {
     if (o->participants.transfer == MGPU_TRANSFER_REDUCE_BITS)
         mgpu_add_codes(sent, members, o->data, o->count, o->dtype);
+    else if (o->exact)
+        mgpu_merge_tree(o->data, (const double *const *)sent, members, o->count);
     else
         merge_moments(sent, members, o->data, o->count);
 }

@@ -8,7 +8,9 @@
  * instead (mgpu_rounds.h), after each of which all members synchronize. In other transfers, each member copies what it receives
  * from the sender; what a member receives never overlaps with what it sends. Sums of one-bit gradients and of moments
  * (gathered_sums.c): each member stores what it sends, and sums what all have sent. */
+#include "runtime/abi/mgpu_exact.h"
 #include "runtime/abi/mgpu_half.h"
+#include "runtime/abi/mgpu_members.h"
 #include "runtime/abi/mgpu_rounds.h"
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
@@ -133,9 +135,28 @@ static void sum_other(Reduction *r, const Slice *s)
     }
 }
 
+/* By the tree of mgpu_exact.h. What the first receiver gets, the others copy. */
+static void add_tree(Reduction *r, const Slice *s)
+{
+    const void *from[MGPU_MOST_MEMBERS];
+    uint8_t dtype = r->member[0].dtype;
+    size_t at = (size_t)(s->begin * mgpu_dtype_bytes(dtype)), bytes = (size_t)((s->end - s->begin) * mgpu_dtype_bytes(dtype));
+    if (r->members > MGPU_MOST_MEMBERS)
+        mgpu_die("a sum of %d devices", r->members);
+    for (int d = 0; d < r->members; d++)
+        from[d] = r->member[d].data;
+    mgpu_add_tree(r->member[s->first].data, from, r->members, dtype, s->begin, s->end);
+    for (int d = s->first + 1; d < s->last && bytes; d++)
+        memcpy((char *)r->member[d].data + at, (const char *)r->member[s->first].data + at, bytes);
+}
+
 static void add_slice(Reduction *r, Slice slice)
 {
     const Slice *s = &slice;
+    if (r->member[0].exact) {
+        add_tree(r, s);
+        return;
+    }
     switch (r->member[0].dtype) {
     case MGPU_F32: sum_f32(r, s); break;
     case MGPU_F64: sum_f64(r, s); break;
@@ -254,7 +275,7 @@ static double bytes_sent(const Reduction *r, const Operand *o)
 
 static bool is_in_rounds(const Operand *o)
 {
-    return mgpu_has_rounds(o->implementation) && o->participants.transfer == MGPU_TRANSFER_REDUCE;
+    return !o->exact && mgpu_has_rounds(o->implementation) && o->participants.transfer == MGPU_TRANSFER_REDUCE;
 }
 
 int mgpu_exchange_rounds(const Operand *o, int members)

@@ -759,6 +759,7 @@ void fuse_build(Fusion *f, FusionGroup *g)
     fuse_forget(g);
     Memory *outer = f->around ? NULL : memory_use(g->memory = memory_new());
     Kernel *k = g->kernel = NEW(Kernel);
+    k->exact = f->graph->model->exact > 0;
     const FusionRoot *first = g->members[0];
     bool own = first->kind == ROOT_CONTRACTION || first->kind == ROOT_SCAN;
     BUILD[own ? fuse_kind(first->node->op) : KERNEL_NESTS](f, g, k);

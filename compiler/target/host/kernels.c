@@ -2,6 +2,7 @@
  *
  * In: a Kernel (kernel.h), which does not depend on C. Out: one C function, with pointers named after tensors, tables of
  * constants, and its nests (host/nest.c); and the file of all kernels, from which a program is compiled. */
+#include "compiler/base/c_text.h"
 #include "compiler/target/host/host.h"
 #include "compiler/kernel/phase.h"
 #include "runtime/abi/mgpu.h"
@@ -165,6 +166,19 @@ void nests_emit(const Kernel *k, Text *t)
     text_add(t, "};\n    %s_body(argument, step, part, path);\n}\n", k->body->name);
 }
 
+/* Returns the types of the kernel's results if these are terms of sums over samples that it forms by itself, without `finish`;
+ * else NULL. */
+static const char *types_of_sums(const Kernel *k)
+{
+    bool sums = false;
+    Text t = {0};
+    for (int i = 0; i < k->write_count; i++) {
+        text_add(&t, "%s%s", i ? ", " : "", c_constant("MGPU_", dtype_name(k->writes[i]->dtype)));
+        sums = sums || k->writes[i]->partial;
+    }
+    return k->exact && sums && !k->partial_bytes ? format("(const uint8_t[]){%s}", text_of(&t)) : NULL;
+}
+
 /* Emits the kernel's row in the table. function: prefix of the names of its functions and of its contraction's table */
 void kernel_emit_row(const Kernel *k, const char *function, Text *t)
 {
@@ -173,7 +187,8 @@ void kernel_emit_row(const Kernel *k, const char *function, Text *t)
              C_ROW(C_TEXT("name", c_string(k->name)), C_TEXT("run", function),
                    C_TEXT("finish", k->partial_bytes ? format("%s_finish", function) : NULL), C_NUMBER("line", model_line(k->at)),
                    C_TEXT("split", MODE[k->split]), C_NUMBER("extent", k->extent), C_NUMBER("grain", k->grain),
-                   C_TEXT("contraction", k->contraction ? format("&%s_contraction", function) : NULL)));
+                   C_TEXT("contraction", k->contraction ? format("&%s_contraction", function) : NULL),
+                   C_TEXT("sums", types_of_sums(k))));
 }
 
 void emit_kernels(const Program *program, Text *t)

@@ -6,6 +6,7 @@
  *
  * A nest with partial sums adds its accumulators to those of the thread. Its OUTER stores are in the kernel's finishing function,
  * which adds up the sums of all threads first. */
+#include "compiler/base/c_text.h"
 #include "compiler/machine/machine.h"
 #include "compiler/target/host/host.h"
 #include "compiler/loops/lower.h"
@@ -480,19 +481,25 @@ static void lower_columns(Lowering *p, const int *parallel, int parallel_count, 
     close_loops(p, 0);
 }
 
+static const Term *type_word(Dtype t) { return term_word(c_constant("MGPU_", dtype_name(t))); }
+
 /* Emits the finishing function: the sums over all threads, then the OUTER stores. */
 static void lower_finish(Lowering *p, const int *parallel, int parallel_count)
 {
     const Nest *nest = p->nest;
     int64_t count = nest_result_iterations(nest);
     const Term *all = term_whole(count), *part = term_word("part");
+    const bool exact = p->kernel->exact;
     if (nest->merges)
-        code_do(&p->to, CALL("mgpu_moments_parts", p->partial[MOMENT_COUNT], p->partial[MOMENT_MEAN], p->partial[MOMENT_SQUARES],
+        code_do(&p->to, CALL(exact ? "mgpu_merge_shards" : "mgpu_moments_parts", p->partial[MOMENT_COUNT], p->partial[MOMENT_MEAN], p->partial[MOMENT_SQUARES],
                              all, part));
     for (int i = 0; i < nest->reduction_count && !nest->merges; i++) {
         const Reduction *r = &nest->reductions[i];
         const char *add = format("mgpu_%s_%s_parts", r->kind == REDUCE_SUM ? "add" : "larger", dtype_name(reduction_type(r)));
-        code_do(&p->to, CALL(add, p->partial[i], all, part));
+        if (exact && r->kind == REDUCE_SUM)
+            code_do(&p->to, CALL("mgpu_add_shards", p->partial[i], all, type_word(reduction_type(r)), type_word(r->dtype), part));
+        else
+            code_do(&p->to, CALL(add, p->partial[i], all, part));
         p->result[i] = narrowed(r, term_element(p->partial[i], parallel_place(p, parallel, parallel_count)));
     }
     Expr **roots = new_root_list(nest);
