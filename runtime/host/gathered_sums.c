@@ -1,5 +1,5 @@
 /* gathered_sums.c: transfers in which every member receives what all have sent and sums it by itself, in the members' order: one-bit
- * gradients, and moments. */
+ * gradients, and moments; between processes also the sums of exact programs, as a process may have devices that are no subtree. */
 #include "runtime/abi/mgpu_exact.h"
 #include "runtime/abi/mgpu_moments.h"
 #include "runtime/abi/mgpu_rounds.h"
@@ -30,10 +30,12 @@ static void merge_moments(const void *const *sent, int members, double *all, int
     }
 }
 
-void mgpu_add_sent(const void *const *sent, int members, const Operand *o)
+void mgpu_add_sent(const void *const *sent, int members, const Operand *o, mgpu_range own)
 {
     if (o->participants.transfer == MGPU_TRANSFER_REDUCE_BITS)
         mgpu_add_codes(sent, members, o->data, o->count, o->dtype);
+    else if (!mgpu_gathers(o->participants.transfer))
+        mgpu_add_tree(o->data, sent, members, o->dtype, own.begin, own.end);
     else if (o->exact)
         mgpu_merge_tree(o->data, (const double *const *)sent, members, o->count);
     else

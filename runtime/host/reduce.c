@@ -287,7 +287,7 @@ static void execute_round(Reduction *r, int member, int part)
 {
     const Operand *o = &r->member[member];
     if (gathers(o))
-        mgpu_add_sent((const void *const *)r->codes, r->members, o);
+        mgpu_add_sent((const void *const *)r->codes, r->members, o, (mgpu_range){0, o->count});
     else if (is_in_rounds(o))
         take_round(r, member, part);
     else if (mgpu_transfer_row(o->participants.transfer)->adds)

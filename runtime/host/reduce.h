@@ -29,5 +29,6 @@ void mgpu_add_codes(const void *const *codes, int members, void *sum, int64_t co
  * all have sent. */
 int64_t mgpu_sent_bytes(const Operand *);
 bool mgpu_put_sent(const Operand *, void *sent);
-void mgpu_add_sent(const void *const *sent, int members, const Operand *);
+/* own: the elements that the member receives, of sums of numbers */
+void mgpu_add_sent(const void *const *sent, int members, const Operand *, mgpu_range own);
 #endif

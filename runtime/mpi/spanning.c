@@ -212,7 +212,13 @@ static void transfer_gathered(Spanning *s, int member, const Operand *o)
         exchange(s, &codes);
     }
     mgpu_wait_for_members(s->here);
-    mgpu_add_sent(s->codes, s->devices, o);
+    mgpu_add_sent(s->codes, s->devices, o, mgpu_received_by(&o->participants, o->count, device));
+}
+
+/* Returns true if every device gets what all devices have, and sums it by itself. */
+static bool is_gathered(const Operand *o)
+{
+    return mgpu_gathers(o->participants.transfer) || (o->exact && mgpu_transfer_row(o->participants.transfer)->adds);
 }
 
 static bool transfer(Collective *c, int device, const Operand *o)
@@ -220,14 +226,14 @@ static bool transfer(Collective *c, int device, const Operand *o)
     Spanning *s = (Spanning *)c;
     int member = device - s->first;
     add_operand(s, member, o);
-    if (member == 0 && mgpu_gathers(o->participants.transfer))
+    if (member == 0 && is_gathered(o))
         add_codes(s, o);
     mgpu_wait_for_members(s->here);
     s->arrived_at[member] = mgpu_seconds();
     for (int d = 0; d < s->members; d++)
         if (!mgpu_operands_agree(&s->operand[d], o, s->devices))
             return false;
-    (mgpu_gathers(o->participants.transfer) ? transfer_gathered : transfer_values)(s, member, o);
+    (is_gathered(o) ? transfer_gathered : transfer_values)(s, member, o);
     mgpu_wait_for_members(s->here);
     return true;
 }

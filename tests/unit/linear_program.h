@@ -224,17 +224,17 @@ static void k_report_train(void *const *a, const mgpu_step *step, const mgpu_par
 }
 
 enum { K_INIT, K_COUNT, K_ERRORS, K_ACCUMULATE, K_GRADIENT, K_UPDATE, K_EVAL, K_PREDICT, K_TAKE_SUMS, K_REPORT, K_REPORT_TRAIN };
-static const mgpu_kernel KERNELS[] = {{"init", k_init, NULL, 1, MGPU_SPLIT_WORKERS, 0, 0, NULL},
-                                      {"count", k_count, NULL, 2, MGPU_SPLIT_NONE, 0, 0, NULL},
-                                      {"errors", k_errors, NULL, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-                                      {"accumulate", k_accumulate, k_accumulate_finish, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-                                      {"gradient", k_gradient, k_gradient_finish, 4, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-                                      {"update", k_update, NULL, 5, MGPU_SPLIT_RANGE, IN *OUT, 4, NULL},
-                                      {"eval", k_eval, k_eval_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-                                      {"predict", k_predict, NULL, 7, MGPU_SPLIT_SAMPLES, 0, 0, NULL},
-                                      {"take_sums", k_take_sums, NULL, 8, MGPU_SPLIT_NONE, 0, 0, NULL},
-                                      {"report", k_report, NULL, 9, MGPU_SPLIT_NONE, 0, 0, NULL},
-                                      {"report_train", k_report_train, NULL, 10, MGPU_SPLIT_NONE, 0, 0, NULL}};
+static const mgpu_kernel KERNELS[] = {{"init", k_init, NULL, 1, MGPU_SPLIT_WORKERS, 0, 0, NULL, NULL},
+                                      {"count", k_count, NULL, 2, MGPU_SPLIT_NONE, 0, 0, NULL, NULL},
+                                      {"errors", k_errors, NULL, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL, NULL},
+                                      {"accumulate", k_accumulate, k_accumulate_finish, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL, NULL},
+                                      {"gradient", k_gradient, k_gradient_finish, 4, MGPU_SPLIT_SAMPLES, 0, 0, NULL, NULL},
+                                      {"update", k_update, NULL, 5, MGPU_SPLIT_RANGE, IN *OUT, 4, NULL, NULL},
+                                      {"eval", k_eval, k_eval_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL, NULL},
+                                      {"predict", k_predict, NULL, 7, MGPU_SPLIT_SAMPLES, 0, 0, NULL, NULL},
+                                      {"take_sums", k_take_sums, NULL, 8, MGPU_SPLIT_NONE, 0, 0, NULL, NULL},
+                                      {"report", k_report, NULL, 9, MGPU_SPLIT_NONE, 0, 0, NULL, NULL},
+                                      {"report_train", k_report_train, NULL, 10, MGPU_SPLIT_NONE, 0, 0, NULL, NULL}};
 
 /* ---- tables */
 static const mgpu_variable VARIABLE[VARIABLES] = {
