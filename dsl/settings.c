@@ -439,8 +439,10 @@ static void set_exact(Elaborator *e, const Place *at, const Value *v)
 {
     int64_t shards = v->kind == VALUE_NONE ? 0 : whole_between(at, v, "exact", 1, MOST_VIRTUAL_SHARDS);
     if (shards & (shards - 1))
-        error_at(at, "exact is a power of two: the number of virtual shards of a batch, whose sums are added as a binary tree; not %lld",
-                 (long long)shards);
+        error_at(
+            at,
+            "exact is a power of two: the number of virtual shards of a batch, whose sums are added as a binary tree; not %lld",
+            (long long)shards);
     e->model->exact = shards;
 }
 

@@ -249,7 +249,7 @@ void run_train(Elaborator *e, bool trial)
     pop_frame(e, before);
     e->batch = m->batch;
     e->quiet = false;
-    static const char *const FIXED[] = {"batch", "optimizer", "precision", "accumulate", "clip",      "ema",    "swa",
+    static const char *const FIXED[] = {"batch", "optimizer", "precision", "accumulate", "clip",      "ema",     "swa",
                                         "init",  "rules",     "best",      "on_nan",     "recompute", "observe", "exact"};
     m->fixed = NULL;
     m->fixed_count = 0;

@@ -123,26 +123,45 @@ void pass_update(Compilation *c)
         c->graphs[PHASE_DECODE] = decoding(c->graphs[PHASE_PREDICT]);
 }
 
-/* What does not have sums of one order yet is refused. */
-static void check_exact(const Compilation *c)
+/* Returns what of the model or the command line has no sums of one order, for a message; NULL: nothing. */
+static const char *not_exact(const Compilation *c)
 {
     const Model *m = c->program->model;
     const Options *o = c->options;
     const Policy *policy = policy_of(o);
-    const char *with = m->accumulate > 1 || m->fit_accumulate ? "accumulate, whose micro-batches are added in turn"
-                       : m->shard_statistics                 ? "statistics of a device's own samples (stats = \"shard\")"
-                       : policy->order != ORDER_SYNCHRONOUS || policy->gradients != GRADIENTS_EXACT || policy->variables != VARIABLES_REPLICATED
-                           ? format("--plan %s, whose variables, order or gradients differ by devices", o->plan)
-                       : o->split ? "--split: it decides which samples a device has"
-                       : o->shard != SHARD_NOTHING && m->clip_kind ? "--shard with clip: norms of parts are added per device"
-                       : c->program->target->own_memory ? "GPUs: their sums depend on the number of samples yet"
-                                                        : NULL;
+    bool norms = m->clip_kind || m->observe == OBSERVE_GRADIENTS || m->observe == OBSERVE_ALL;
+    if (m->accumulate > 1 || m->fit_accumulate)
+        return "accumulate: sums of micro-batches are added one after the other; leave it out, or exact";
+    if (m->shard_statistics)
+        return "stats = \"shard\": such statistics are those of a device; leave it out, for statistics of the whole batch";
+    if (policy->order != ORDER_SYNCHRONOUS || policy->gradients != GRADIENTS_EXACT || policy->variables != VARIABLES_REPLICATED)
+        return format("--plan %s: its gradients or variables are not those of all samples of a step; leave it out", o->plan);
+    if (policy->reduce > REDUCE_HOST)
+        return format("--plan %s, whose sums have another order; leave it out", o->plan);
+    if (o->split)
+        return "--plan weights=...: the virtual shards decide how many samples a device has; leave it out";
+    if (o->shard != SHARD_NOTHING && norms)
+        return format(
+            "--shard %s and norms of gradients (clip, observe): each device adds the squares of its own part; leave one of them out",
+            o->sharding);
+    if (c->program->target->own_memory)
+        return "GPUs yet; use host devices, or leave exact out";
+    return NULL;
+}
+
+static void check_exact(const Compilation *c)
+{
+    long long exact = c->program->model->exact;
+    const char *with = not_exact(c);
     if (with)
-        fail(2, "exact = %lld cannot be combined with %s", (long long)m->exact, with);
+        fail(2, "exact = %lld does not go with %s", exact, with);
     for (int i = 0; i < c->program->plan_count; i++)
-        if (c->program->plans[i].devices > m->exact)
-            fail(2, "exact = %lld is for at most as many devices, not for %d; a power of two above that is for all up to it: --set exact=%d",
-                 (long long)m->exact, c->program->plans[i].devices, 2 * c->program->plans[i].devices);
+        if (c->program->plans[i].devices > exact)
+            fail(
+                2,
+                "exact = %lld has no virtual shard for each of %d devices; use at most %lld, or a larger power of two: --set exact=%d",
+                exact, c->program->plans[i].devices, exact,
+                1 << (32 - __builtin_clz((unsigned)c->program->plans[i].devices - 1)));
 }
 
 void pass_distribute(Compilation *c)

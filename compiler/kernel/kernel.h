@@ -319,7 +319,7 @@ struct Kernel {
     /* MGPU_SPLIT_WORKERS, a scatter: workers own rectangles of a table (mgpu_scatter.h) */
     int64_t owned_rows, owned_columns, column_grain; /* rows 0: no scatter; columns 1: not divided */
     const Tensor *index;                             /* the index by which rows are divided; NULL: equal numbers of rows */
-    bool exact; /* sums over samples are a tree of virtual shards (Model.exact) */
+    bool exact;                                      /* sums over samples are a tree of virtual shards (Model.exact) */
     bool small;                                      /* so little work that vector code is not worth the compilation time */
     Contraction *contraction;                        /* set in place of nests, as one of the next three may be */
     Attention *attention;

@@ -508,9 +508,8 @@ MGPU_NOINLINE void MGPU_NAME(multiply_batch)(MGPU_NAME(block) * block, MGPU_REAL
     bool lines = matmul->bk.axes <= 1 && MGPU_NAME(single)(&matmul->bn) && !block->half_b;
     bool dense = matmul->bk.axes == 0 || matmul->bk.stride[0] <= 4 * LANES;
     bool one = block->exact ? block->one_always : m == 1 || n == 1;
-    bool dots = one && k >= 2 * LANES && !matmul->beside && matmul->windows == 0 &&
-                MGPU_NAME(single)(&matmul->ak) && MGPU_NAME(single)(&matmul->bk) && !block->half_a && !block->half_b &&
-                !block->half_c;
+    bool dots = one && k >= 2 * LANES && !matmul->beside && matmul->windows == 0 && MGPU_NAME(single)(&matmul->ak) &&
+                MGPU_NAME(single)(&matmul->bk) && !block->half_a && !block->half_b && !block->half_c;
     block->packs = matmul->windows == 0 && !matmul->beside && crowded && m > 8 && n > 2 * LANES && block->copy_most > 0;
     block->copies = matmul->windows > 0 || (block->half_a && !block->packs);
     block->along = matmul->ak.axes == 1 && matmul->ak.stride[0] == 1;

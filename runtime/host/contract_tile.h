@@ -107,7 +107,7 @@ typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *r
 #define MGPU_TILE(name, ROWS, VECTORS, COUNT, BESIDE)                                                                            \
     MGPU_NOINLINE void MGPU_NAME(name)(int64_t depth, const MGPU_REAL *a, const int64_t *row, const int64_t *along_k,            \
                                        const MGPU_REAL *b, int64_t ldb, int64_t next_b, MGPU_REAL *c, const int64_t *row_c,      \
-                                       int64_t used, int64_t columns, mgpu_addition add, mgpu_prefetch *ahead)                            \
+                                       int64_t used, int64_t columns, mgpu_addition add, mgpu_prefetch *ahead)                   \
     {                                                                                                                            \
         const MASK mask = MGPU_NAME(mask_of)(columns);                                                                           \
         const MGPU_REAL *from[ROWS];                                                                                             \
@@ -141,8 +141,8 @@ typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *r
                 return;                                                                                                          \
             MGPU_REAL *to = c + row_c[r], *end = to + (VECTORS - 1) * LANES;                                                     \
             MGPU_UNROLL for (int v = 0; v < VECTORS - 1; v++) STORE(to + v * LANES) =                                            \
-                add == MGPU_ADDED ? sum[r][v] + LOAD(to + v * LANES) : sum[r][v];                                                              \
-            STORE_PART(end, mask, add == MGPU_ADDED ? sum[r][VECTORS - 1] + LOAD_PART(end, mask) : sum[r][VECTORS - 1]);                       \
+                add == MGPU_ADDED ? sum[r][v] + LOAD(to + v * LANES) : sum[r][v];                                                \
+            STORE_PART(end, mask, add == MGPU_ADDED ? sum[r][VECTORS - 1] + LOAD_PART(end, mask) : sum[r][VECTORS - 1]);         \
         }                                                                                                                        \
     }
 #define MGPU_TILE_OF(rows, vectors) MGPU_TILE(tile_##rows##_##vectors, rows, vectors, ((vectors) == 1 ? 2 : 1), false)

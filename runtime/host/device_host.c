@@ -37,7 +37,7 @@ struct Device {
     int places;
     uint8_t *first_work; /* the workspace of thread 0 */
     int64_t partial_bytes;
-    uint8_t *terms;         /* results of kernels that sum samples, for each shard: */
+    uint8_t *terms; /* results of kernels that sum samples, for each shard: */
     int64_t term_bytes;
 };
 
@@ -95,7 +95,8 @@ static void host_leave(DeviceSet *machine) { (void)machine; }
 static void find_shards(Device *d, const DevicePlan *p)
 {
     int64_t all = p->program->exact, group = p->program->group > 1 ? p->program->group : 1, groups = p->plan->micro / group;
-    int64_t first = mgpu_first_shard(all, p->plan->devices, p->number), end = mgpu_first_shard(all, p->plan->devices, p->number + 1);
+    int64_t first = mgpu_first_shard(all, p->plan->devices, p->number),
+            end = mgpu_first_shard(all, p->plan->devices, p->number + 1);
     d->shards = end - first;
     d->shard = mgpu_allocate((size_t)d->shards + 1, sizeof *d->shard);
     for (int64_t k = 0; k <= d->shards; k++)
@@ -129,7 +130,8 @@ static Device *host_open(const DevicePlan *p)
         return NULL;
     }
     if (d->shards)
-        snprintf(d->library_text, sizeof d->library_text, "not used: its sums have orders of their own (exact = %lld)", (long long)p->program->exact);
+        snprintf(d->library_text, sizeof d->library_text, "not used: its sums have orders of their own (exact = %lld)",
+                 (long long)p->program->exact);
     else
         d->library = mgpu_library_open(d->samples, d->threads, d->library_text, sizeof d->library_text);
     d->pool = mgpu_pool_open(pool);
@@ -170,8 +172,8 @@ static void *const *arguments_of(Device *d, const DeviceCall *c, int thread, int
     if (!c->per_thread)
         return c->argument;
     void **own = d->argument[thread];
-    intptr_t workspace = place < d->threads ? place * d->work_bytes
-                                            : d->partial + (place - d->threads) * d->work_bytes - d->first_work;
+    intptr_t workspace =
+        place < d->threads ? place * d->work_bytes : d->partial + (place - d->threads) * d->work_bytes - d->first_work;
     for (int i = 0; i < c->arguments; i++) {
         int64_t each = c->each[i];
         intptr_t move = each < -1    ? (-1 - each) * sample
@@ -224,7 +226,8 @@ static void sum_shards(Device *d, const DeviceCall *c, int thread, const mgpu_pa
     int64_t samples = whole->samples, bytes = bytes_of_terms(c);
     mgpu_step step = *d->region->step;
     for (int64_t k = 0; k < d->shards; k++) {
-        int64_t begin = d->shard[k] < samples ? d->shard[k] : samples, end = d->shard[k + 1] < samples ? d->shard[k + 1] : samples;
+        int64_t begin = d->shard[k] < samples ? d->shard[k] : samples,
+                end = d->shard[k + 1] < samples ? d->shard[k + 1] : samples;
         void *const *given = arguments_of(d, c, thread, begin, thread);
         void **own = d->argument[thread];
         if (given != own)
@@ -373,11 +376,13 @@ static void finish_calls(Device *d, int thread)
 /* Each thread takes some of the device's virtual shards, one at a time. */
 static void run_shards(Device *d, int thread)
 {
-    int64_t n = samples_of(d), threads = threads_of(d), shard = d->shards * thread / threads, end = d->shards * (thread + 1) / threads;
+    int64_t n = samples_of(d), threads = threads_of(d), shard = d->shards * thread / threads,
+            end = d->shards * (thread + 1) / threads;
     bool first = true, none = true;
     do {
         bool any = shard < end;
-        int64_t from = !any || d->shard[shard] > n ? n : d->shard[shard], to = !any || d->shard[shard + 1] > n ? n : d->shard[shard + 1];
+        int64_t from = !any || d->shard[shard] > n ? n : d->shard[shard],
+                to = !any || d->shard[shard + 1] > n ? n : d->shard[shard + 1];
         for (int i = 0; i < d->region->count; i++)
             if (any || d->region->calls[i].kernel->split != MGPU_SPLIT_SAMPLES)
                 call_part(d, i, thread, from, to, first, none, shard);
@@ -438,7 +443,8 @@ static void host_run(Device *d, DeviceRegion *region, const mgpu_op **now)
         d->terms = zeroed(terms);
         d->term_bytes = terms;
         if (!d->terms)
-            mgpu_die("there is no memory for %lld bytes: the sums of %lld virtual shards", (long long)terms, (long long)d->shards);
+            mgpu_die("there is no memory for %lld bytes: the sums of %lld virtual shards", (long long)terms,
+                     (long long)d->shards);
     }
     terms = 0;
     for (int i = 0; i < region->count; i++)

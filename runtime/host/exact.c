@@ -132,8 +132,9 @@ void mgpu_merge_shards(double *number, double *mean, double *squares, int64_t co
         int level = 0;
         for (int t = 0; t < part->threads; t++) {
             int64_t at = t * part->stride;
-            stack[level++] = (Moments){*(const double *)((const char *)(number + i) + at), *(const double *)((const char *)(mean + i) + at),
-                                       *(const double *)((const char *)(squares + i) + at)};
+            stack[level++] =
+                (Moments){*(const double *)((const char *)(number + i) + at), *(const double *)((const char *)(mean + i) + at),
+                          *(const double *)((const char *)(squares + i) + at)};
             for (int more = additions_after(part->threads, t); more > 0; more--, level--)
                 merge(&stack[level - 2], &stack[level - 1]);
         }

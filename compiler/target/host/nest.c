@@ -491,8 +491,8 @@ static void lower_finish(Lowering *p, const int *parallel, int parallel_count)
     const Term *all = term_whole(count), *part = term_word("part");
     const bool exact = p->kernel->exact;
     if (nest->merges)
-        code_do(&p->to, CALL(exact ? "mgpu_merge_shards" : "mgpu_moments_parts", p->partial[MOMENT_COUNT], p->partial[MOMENT_MEAN], p->partial[MOMENT_SQUARES],
-                             all, part));
+        code_do(&p->to, CALL(exact ? "mgpu_merge_shards" : "mgpu_moments_parts", p->partial[MOMENT_COUNT],
+                             p->partial[MOMENT_MEAN], p->partial[MOMENT_SQUARES], all, part));
     for (int i = 0; i < nest->reduction_count && !nest->merges; i++) {
         const Reduction *r = &nest->reductions[i];
         const char *add = format("mgpu_%s_%s_parts", r->kind == REDUCE_SUM ? "add" : "larger", dtype_name(reduction_type(r)));
