@@ -270,7 +270,7 @@ Expr *evaluate_computed(Evaluation *e, const Node *n, Expr *sample, Expr *const 
     Exprs *x = e->exprs;
     switch (OP_INFO[n->op].op_class) {
     case ELEMENTWISE: {
-        Expr *in[3] = {NULL};
+        Expr *in[3];
         for (int i = 0; i < n->inputs; i++)
             in[i] = evaluate(e, n->in[i], sample, index, guard);
         return expr_op(x, n->op, n->dtype, in, n->inputs, n);

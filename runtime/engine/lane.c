@@ -78,8 +78,9 @@ Whereabouts mgpu_engine_where(const void *engine, char *text, size_t capacity)
         works = !works && ((doing == DOING_WORK && l->op) || doing == DOING_READ) ? l : works;
         sums = !sums && doing == DOING_COLLECTIVE ? l : sums;
     }
-    if (works || sums)
-        describe(works ? works : sums, (works ? works : sums)->op, text, capacity);
+    const LaneThread *first = works ? works : sums;
+    if (first)
+        describe(first, first->op, text, capacity);
     else
         snprintf(text, capacity, "after step %lld", (long long)posted_step(e));
     return works ? WHERE_WORKS : sums ? WHERE_WAITS : WHERE_AFTER;
