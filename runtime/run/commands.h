@@ -83,7 +83,8 @@ void mgpu_report_epoch(Reporter *, const EpochReport *);
 typedef struct SaveTimes {
     double write_s, stall_s;
 } SaveTimes; /* write_s: of the save; stall_s: of the run */
-void mgpu_report_checkpoint(Reporter *, const char *folder, int64_t step, int64_t epoch, const SaveTimes *);
+/* digests: an object of JSON (mgpu_saved_digests) */
+void mgpu_report_checkpoint(Reporter *, const char *folder, int64_t step, int64_t epoch, const char *digests, const SaveTimes *);
 void mgpu_report_warning(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3);
 void mgpu_report_notice(Reporter *, const char *kind, const char *text);         /* reports what the run has found about itself */
 void mgpu_report_remark(Reporter *, const char *pattern, ...) MGPU_PRINTF(2, 3); /* prints a line to stderr */

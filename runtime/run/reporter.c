@@ -613,13 +613,15 @@ void mgpu_report_epoch(Reporter *r, const EpochReport *e)
     r->epoch_samples = 0;
 }
 
-void mgpu_report_checkpoint(Reporter *r, const char *folder, int64_t step, int64_t epoch, const SaveTimes *times)
+void mgpu_report_checkpoint(Reporter *r, const char *folder, int64_t step, int64_t epoch, const char *digests,
+                            const SaveTimes *times)
 {
     if (!begin_event(r, "checkpoint"))
         return;
     log_whole(r, "step", step);
     log_whole(r, "epoch", epoch);
     log_text(r, "path", folder);
+    fprintf(r->log, ",\"sha256\":%s", digests);
     log_number(r, "write_s", times->write_s);
     log_number(r, "stall_s", times->stall_s);
     end_event(r);

@@ -167,10 +167,12 @@ static void forget(char **error)
     *error = NULL;
 }
 
-static void report(Run *run, const char *path)
+static void report(Run *run, const char *path, bool best)
 {
     const SaveTimes times = {run->job_seconds, run->job_stall};
-    mgpu_report_checkpoint(run->reporter, path, run->job.at.step, run->job_epoch, &times);
+    char *digests = mgpu_saved_digests(run->saves, best);
+    mgpu_report_checkpoint(run->reporter, path, run->job.at.step, run->job_epoch, digests, &times);
+    free(digests);
 }
 
 static void take_best(Run *run, const char *error)
@@ -181,7 +183,7 @@ static void take_best(Run *run, const char *error)
         return;
     }
     char *path = mgpu_format("%s/best.safetensors", run->folder);
-    report(run, path);
+    report(run, path, true);
     free(path);
 }
 
@@ -193,7 +195,7 @@ static void take_checkpoint(Run *run)
     free(run->at.kept);
     run->at.kept = run->job.at.kept;
     run->at.kept_count = run->job.at.kept_count;
-    report(run, run->folder);
+    report(run, run->folder, false);
 }
 
 static void end_job(Run *run, bool last)

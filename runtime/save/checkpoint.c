@@ -26,7 +26,7 @@ static void write_watched(FILE *f, const Watched *w)
 }
 
 /* Numbers that may be NaN or infinite are written as texts. */
-static void write_progress(FILE *f, const SaveJob *job)
+static void write_progress(FILE *f, const SaveJob *job, const Manifest *files)
 {
     const mgpu_program *program = job->variables.program;
     const Progress *p = &job->at;
@@ -56,6 +56,8 @@ static void write_progress(FILE *f, const SaveJob *job)
         fputs(",\"log\":", f);
         mgpu_json_write_bytes(f, p->log);
     }
+    fputs(",\"sha256\":", f);
+    mgpu_write_digests(f, files, false);
     fputs("}\n", f);
 }
 
@@ -63,11 +65,11 @@ static void write_progress(FILE *f, const SaveJob *job)
 static void write_view(Draft *d, int which, const SaveJob *job)
 {
     const Snapshot *s = &job->variables;
-    FilePart part = mgpu_view_part(s, VIEW[which]);
-    FILE *f = s->in_parts ? mgpu_draft_open_part(d, which, s->processes, part) : d->folder ? mgpu_draft_open(d, which) : NULL;
+    int64_t begin = mgpu_view_part(s, VIEW[which]);
+    FILE *f = s->in_parts ? mgpu_draft_open_part(d, which, s->processes, begin) : d->folder ? mgpu_draft_open(d, which) : NULL;
     mgpu_write_view(f, s, VIEW[which]);
     if (s->in_parts)
-        mgpu_draft_close_part(d, f, s->processes, part);
+        mgpu_draft_close_part(d, f, s->processes);
     else if (f)
         mgpu_draft_close(d, f);
 }
@@ -106,7 +108,7 @@ static char *write_checkpoint(SaveJob *job)
         if (has_view(job, i))
             write_view(&d, i, job);
     FILE *f = mgpu_draft_open(&d, SAVED_RUN);
-    write_progress(f, job);
+    write_progress(f, job, &d.manifest);
     mgpu_draft_close(&d, f);
     if (has_view(job, SAVED_BEST))
         write_view(&d, SAVED_BEST, job);

@@ -64,6 +64,8 @@ typedef struct SaveJob {
     bool checkpoint, best; /* what to save: a checkpoint, which the first save of a folder must have; the best model */
 } SaveJob;
 char *mgpu_write_save(SaveJob *); /* Collective; rank 0 returns errors. A checkpoint replaces the list at.kept. */
+/* The SHA-256 of the best model, or of the other files of tensors, of the last save, as JSON; the caller frees. */
+char *mgpu_saved_digests(const SaveFolder *, bool best);
 char *mgpu_bring_save(SaveFolder *, const Saved *from, int64_t step, const SaveOrigin *); /* copies it to another folder */
 void mgpu_read_progress(Progress *, const mgpu_program *, const Saved *);
 typedef struct Course {

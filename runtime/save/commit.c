@@ -151,6 +151,16 @@ static void abandon(Draft *d)
     free(d->manifest.kept);
 }
 
+char *mgpu_saved_digests(const SaveFolder *f, bool best)
+{
+    char *text;
+    size_t length;
+    FILE *memory = mgpu_begin_text(&text, &length);
+    mgpu_write_digests(memory, &f->last, best);
+    mgpu_end_text(memory);
+    return text;
+}
+
 /* Makes the draft the folder's last save. */
 static void take(Draft *d)
 {

@@ -1,6 +1,7 @@
 /* draft.c: writes the files of a save, syncs each and computes its SHA-256 on the way. The draft keeps the first error, after
  * which nothing more is written. If several processes write a file, rank 0 creates it, and each process opens, writes and syncs
- * its part; rank 0 collects the errors and the SHA-256 of the parts. */
+ * its part; rank 0 collects the errors and the SHA-256 of the pieces. A part has whole pieces, so the SHA-256 in the manifest
+ * depends on the bytes of the file alone, not on the number of processes. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
 
@@ -61,12 +62,30 @@ int mgpu_write_new(const char *path, const char *text, size_t length)
 }
 
 /* ---- a file of the draft: a stream that writes to the disk and to the SHA-256 */
+static void end_piece(Draft *d)
+{
+    MGPU_PUSH(d->pieces, d->piece_count, mgpu_sha256_end(&d->hash));
+    d->hash = mgpu_sha256_begin();
+}
+
+static void hash_pieces(Draft *d, const char *bytes, size_t length)
+{
+    while (length) {
+        size_t left = MGPU_FILE_PIECE - (size_t)d->hash.length, now = length < left ? length : left;
+        mgpu_sha256_add(&d->hash, bytes, now);
+        if (now == left)
+            end_piece(d);
+        bytes += now;
+        length -= now;
+    }
+}
+
 static ssize_t write_hashed(void *cookie, const char *bytes, size_t length)
 {
     Draft *d = cookie;
     if (!d->number)
         d->number = write_all(d->file, bytes, length);
-    mgpu_sha256_add(&d->hash, bytes, length);
+    hash_pieces(d, bytes, length);
     d->manifest.files[d->which].bytes += (int64_t)length;
     return (ssize_t)length; /* errors are in the draft, so the stream continues */
 }
@@ -80,6 +99,7 @@ static FILE *begin_file(Draft *d, int which, int file, int number)
     d->file = file;
     d->number = number;
     d->hash = mgpu_sha256_begin();
+    d->piece_count = 0;
     d->manifest.files[which] = (SavedFile){.there = true};
     FILE *f = fopencookie(d, "w", (cookie_io_functions_t){.write = write_hashed});
     if (!f)
@@ -92,7 +112,15 @@ static void end_file(Draft *d, FILE *f)
     fclose(f); /* its errors are in d->number */
     if (d->file >= 0)
         d->number = finish(d->file, d->number);
-    d->manifest.files[d->which].sha256 = mgpu_sha256_end(&d->hash);
+    if (d->hash.length)
+        end_piece(d);
+}
+
+/* Sets the file's SHA-256 from those of its pieces. */
+static void seal(SavedFile *file, const Digest *pieces, size_t count)
+{
+    file->part = count > 1 ? MGPU_FILE_PIECE : 0;
+    file->sha256 = count == 1 ? *pieces : mgpu_sha256_of(pieces, count * sizeof *pieces);
 }
 
 static void fail_file(Draft *d, int number, int rank)
@@ -115,6 +143,9 @@ FILE *mgpu_draft_open(Draft *d, int which)
 void mgpu_draft_close(Draft *d, FILE *f)
 {
     end_file(d, f);
+    seal(&d->manifest.files[d->which], d->pieces, (size_t)d->piece_count);
+    free(d->pieces);
+    d->pieces = NULL;
     fail_file(d, d->number, 0);
 }
 
@@ -134,20 +165,20 @@ void mgpu_from_rank_0(Processes *p, void *data, int bytes)
     free(from);
 }
 
-/* Gathers `own` of all processes in `all` of rank 0. */
-static void to_rank_0(Processes *p, const void *own, void *all, int bytes)
+/* Gathers `own` of all processes in `all` of rank 0, which knows how many bytes each sends. */
+static void to_rank_0(Processes *p, const void *own, int own_bytes, void *all, const int *bytes)
 {
     int sent[p->count], got[p->count], at[p->count], none[p->count];
     for (int r = 0; r < p->count; r++) {
-        sent[r] = r ? 0 : bytes;
-        got[r] = p->rank ? 0 : bytes;
-        at[r] = r * bytes;
+        sent[r] = r ? 0 : own_bytes;
+        got[r] = p->rank ? 0 : bytes[r];
+        at[r] = r ? at[r - 1] + got[r - 1] : 0;
         none[r] = 0;
     }
     p->exchange(p, own, sent, none, all, got, at);
 }
 
-FILE *mgpu_draft_open_part(Draft *d, int which, Processes *p, FilePart part)
+FILE *mgpu_draft_open_part(Draft *d, int which, Processes *p, int64_t begin)
 {
     char path[PATH_MAX] = "";
     FILE *f = NULL;
@@ -163,34 +194,40 @@ FILE *mgpu_draft_open_part(Draft *d, int which, Processes *p, FilePart part)
         return f;
     int file = *path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
     f = begin_file(d, which, file, file >= 0 || !*path ? 0 : errno);
-    if (file >= 0 && lseek(file, part.begin, SEEK_SET) < 0)
+    if (file >= 0 && lseek(file, begin, SEEK_SET) < 0)
         d->number = errno;
     return f;
 }
 
-void mgpu_draft_close_part(Draft *d, FILE *f, Processes *p, FilePart part)
+void mgpu_draft_close_part(Draft *d, FILE *f, Processes *p)
 {
-    typedef struct PartDigest {
-        int number;
+    typedef struct PartResult {
         int64_t bytes;
-        Digest sha256;
-    } PartDigest;
+        int number, pieces;
+    } PartResult;
     SavedFile *file = &d->manifest.files[d->which];
-    PartDigest *cards = mgpu_allocate((size_t)p->count, sizeof *cards), own = {0};
+    PartResult *results = mgpu_allocate((size_t)p->count, sizeof *results);
+    int bytes[p->count];
+    size_t pieces = 0;
     end_file(d, f);
-    own = (PartDigest){d->number, file->bytes, file->sha256};
-    to_rank_0(p, &own, cards, sizeof own);
-    Sha256 all = mgpu_sha256_begin();
+    PartResult own = {file->bytes, d->number, d->piece_count};
+    for (int r = 0; r < p->count; r++)
+        bytes[r] = sizeof own;
+    to_rank_0(p, &own, sizeof own, results, bytes);
     file->bytes = 0;
     for (int r = 0; r < p->count && !p->rank; r++) {
-        fail_file(d, cards[r].number, r);
-        file->bytes += cards[r].bytes;
-        if (cards[r].bytes)
-            mgpu_sha256_add(&all, &cards[r].sha256, sizeof cards[r].sha256);
+        fail_file(d, results[r].number, r);
+        file->bytes += results[r].bytes;
+        pieces += (size_t)results[r].pieces;
+        bytes[r] = results[r].pieces * (int)sizeof(Digest);
     }
-    file->part = part.bytes;
-    file->sha256 = mgpu_sha256_end(&all);
-    free(cards);
+    Digest *all = mgpu_allocate(pieces, sizeof *all);
+    to_rank_0(p, d->pieces, d->piece_count * (int)sizeof *all, all, bytes);
+    seal(file, all, pieces);
+    free(all);
+    free(results);
+    free(d->pieces);
+    d->pieces = NULL;
 }
 
 void mgpu_draft_copy(Draft *d, const Saved *saved, int which)

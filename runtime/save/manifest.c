@@ -7,7 +7,7 @@
  *   ...],
  *   "sha256":"..."}
  *
- * A file that several processes wrote also has "part":4096: then "sha256" is that of the concatenated SHA-256 of each 4096 bytes.
+ * A file of more than 65536 bytes also has "part":65536: then "sha256" is that of the concatenated SHA-256 of each 65536 bytes.
  * The last line is the SHA-256 of all lines before it, so that damage to the manifest is detected. */
 #include "runtime/base/base.h"
 #include "runtime/save/save.h"
@@ -55,6 +55,19 @@ char *mgpu_manifest_text(const Manifest *m, size_t *length)
     *length += SEAL_BYTES;
     free(body);
     return whole;
+}
+
+void mgpu_write_digests(FILE *f, const Manifest *m, bool best)
+{
+    char digits[65];
+    const char *between = "";
+    fputc('{', f);
+    for (int i = 0; i < SAVED_FILES; i++)
+        if (m->files[i].there && i != SAVED_RUN && (i == SAVED_BEST) == best) {
+            fprintf(f, "%s\"%s\":\"%s\"", between, mgpu_saved_names[i], mgpu_digest_text(&m->files[i].sha256, 32, digits));
+            between = ",";
+        }
+    fputc('}', f);
 }
 
 /* ---- reading */

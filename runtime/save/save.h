@@ -20,7 +20,8 @@ extern const char *const mgpu_saved_names[SAVED_FILES];
 #define MGPU_MANIFEST "manifest.json"
 
 /* ---- save/manifest.c */
-/* part: 0: sha256 is that of the file; else that of the concatenated SHA-256 of each `part` bytes of it */
+/* part: 0: sha256 is that of the file; else that of the concatenated SHA-256 of each `part` bytes of it. Files of more than
+ * MGPU_FILE_PIECE bytes are written with parts of that size; earlier versions made one part for each process. */
 typedef struct SavedFile {
     bool there;
     int64_t bytes, part;
@@ -35,6 +36,8 @@ typedef struct Manifest {
     int kept_count; /* steps of the folders step-N that belong to the run, ascending */
 } Manifest;
 char *mgpu_manifest_text(const Manifest *, size_t *length); /* the caller frees */
+/* Writes {"weights.safetensors":"SHA-256", ...}, of the best model or of the other files of tensors. */
+void mgpu_write_digests(FILE *, const Manifest *, bool best);
 /* Returns NULL or an error, which the caller frees. */
 char *mgpu_parse_manifest(Manifest *, const char *text, size_t length);
 
@@ -60,7 +63,9 @@ typedef struct Draft {  /* a save that is being written */
     Manifest manifest;
     char *error;             /* the first error */
     int which, file, number; /* the file being written; errno of its first error */
-    Sha256 hash;
+    Sha256 hash;             /* of the piece of the file that is being written */
+    Digest *pieces;          /* of those before it */
+    int piece_count;
 } Draft;
 void mgpu_draft_begin(Draft *, SaveFolder *);
 void mgpu_draft_begin_as_last(Draft *, SaveFolder *);           /* starts with the step and kept saves of the last save */
@@ -69,8 +74,8 @@ FILE *mgpu_draft_open(Draft *, int which);                      /* never NULL; a
 void mgpu_draft_close(Draft *, FILE *);
 /* Collective versions, in which each process writes its part of the file. */
 void mgpu_from_rank_0(Processes *, void *data, int bytes);
-FILE *mgpu_draft_open_part(Draft *, int which, Processes *, FilePart);
-void mgpu_draft_close_part(Draft *, FILE *, Processes *, FilePart);
+FILE *mgpu_draft_open_part(Draft *, int which, Processes *, int64_t begin);
+void mgpu_draft_close_part(Draft *, FILE *, Processes *);
 void mgpu_draft_link(Draft *, int which); /* links the file of the last save, if there is one */
 void mgpu_draft_copy(Draft *, const Saved *, int which);
 void mgpu_draft_fail(Draft *, const char *path, int number); /* number: errno */

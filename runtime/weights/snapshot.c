@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LARGE_PAGE = 2 << 20, FILE_PAGE = 4096 };
+enum { LARGE_PAGE = 2 << 20 };
 
 static mgpu_range whole(const mgpu_variable *v) { return (mgpu_range){0, mgpu_elements(&v->tensor)}; }
 static DeviceSpan local_devices(const Snapshot *s) { return mgpu_local_devices(s->processes, s->plan->devices); }
@@ -21,7 +21,8 @@ static DeviceSpan local_devices(const Snapshot *s) { return mgpu_local_devices(s
 int64_t mgpu_part_bytes(const Snapshot *s, int64_t file)
 {
     int parts = s->in_parts ? mgpu_ranks(s->processes) : 1;
-    return parts == 1 ? file : ((file + parts - 1) / parts + FILE_PAGE - 1) / FILE_PAGE * FILE_PAGE;
+    int64_t even = (file + parts - 1) / parts;
+    return parts == 1 ? file : (even + MGPU_FILE_PIECE - 1) / MGPU_FILE_PIECE * MGPU_FILE_PIECE;
 }
 
 mgpu_range mgpu_part_of_file(const Snapshot *s, int64_t file, int rank)

@@ -113,10 +113,8 @@ const char *mgpu_snapshot_not_finite(const Snapshot *);
 const char *mgpu_not_finite(const mgpu_program *, const mgpu_plan *, const Engine *, Processes *);
 
 /* ---- write_view.c: rank 0 writes a file, or each process writes a part of it */
-typedef struct FilePart {
-    int64_t begin, bytes;
-} FilePart; /* offset of this process's part; size of each part but the last */
-FilePart mgpu_view_part(const Snapshot *, int view);
+enum { MGPU_FILE_PIECE = 1 << 16 }; /* bytes: parts of several processes begin at multiples of it (save/draft.c) */
+int64_t mgpu_view_part(const Snapshot *, int view); /* the offset of this process's part */
 /* Writes this process's part to f, or NULL if it has none. A collective call in one order, from the threads that write saves. */
 void mgpu_write_view(FILE *, const Snapshot *, int view);
 

@@ -169,13 +169,12 @@ static bool is_exchanged(const ViewWriting *p)
     return any;
 }
 
-FilePart mgpu_view_part(const Snapshot *s, int which)
+int64_t mgpu_view_part(const Snapshot *s, int which)
 {
     ViewFile file = mgpu_view_file(s->program, s->plan, which, &s->metadata);
-    FilePart part = {mgpu_part_of_file(s, file.layout.bytes, mgpu_rank(s->processes)).begin,
-                     mgpu_part_bytes(s, file.layout.bytes)};
+    int64_t begin = mgpu_part_of_file(s, file.layout.bytes, mgpu_rank(s->processes)).begin;
     mgpu_close_view_file(&file);
-    return part;
+    return begin;
 }
 
 void mgpu_write_view(FILE *f, const Snapshot *s, int which)
