@@ -203,6 +203,8 @@ static const struct CommandRow {
     {"report", COMMAND_REPORT, "report [MODEL.net] [RUN.jsonl ...] [TRACE.json] -o REPORT.html",
      "one page: plan, timelines, memory, kernels, layers, curves of runs"},
     {"import", -1, "import MODEL.onnx", "a network of ONNX as readable text, and its weights; import --help"},
+    {"compare", -1, "compare A B",
+     "whether two runs, as logs or folders of saves, are the same, and where they differ; compare --help"},
     {"plot", -1, "plot RUN.jsonl ...", "curves of runs that ./PROGRAM --log wrote, over each other; plot --help"},
     {"doc", -1, "doc [NAME] [FILE.net]", "what a layer, primitive, reader, setting or word means; doc --help"},
     {"lsp", -1, "lsp", "a language server for editors (docs/editors.md); lsp --help"},

@@ -93,6 +93,7 @@ void take_schedules(Program *);               /* replaces those of the plans by 
 char *cut_schedule(char *text);               /* cuts off the first of several schedules in a text; returns the rest, or NULL */
 int command_schedule(const Options *);        /* view.c: mgpuc schedule, mgpuc diff */
 int command_diff(int argc, char **argv);
+int command_compare(int argc, char **argv);
 void view_print(const Options *, Text *); /* schedules, one after the other, as --emit schedule prints them */
 int command_fmt(int argc, char **argv);   /* mgpuc fmt ..., mgpuc doc ...: the following arguments */
 int command_doc(int argc, char **argv);

@@ -12,7 +12,7 @@ static const struct SeparateCommand {
 } SEPARATE[] = {
     {"fmt", command_fmt},         {"doc", command_doc},           {"lsp", command_lsp},       {"diff", command_diff},
     {"devices", command_devices}, {"machines", command_machines}, {"probe", command_probe},   {"plot", command_plot},
-    {"import", command_import},   {"selftest", command_selftest}, {"--nvrtc", command_nvrtc},
+    {"import", command_import},   {"selftest", command_selftest}, {"--nvrtc", command_nvrtc}, {"compare", command_compare},
 };
 static int (*const SHARED[])(const Options *) = {
     [COMMAND_COMPILE] = command_compile, [COMMAND_CHECK] = command_check, [COMMAND_VERIFY] = command_verify,

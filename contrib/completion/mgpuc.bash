@@ -41,7 +41,7 @@ _mgpuc() {
         _mgpu_files '*.graph'
     else
         _mgpu_files '*.net'
-        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check plan bench schedule diff verify fmt doc lsp devices machines probe report import plot selftest" -- "$cur")
+        [ "$COMP_CWORD" != 1 ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "check plan bench schedule diff verify fmt doc lsp devices machines probe report import plot compare selftest" -- "$cur")
     fi
 }
 complete -F _mgpuc mgpuc
@@ -63,7 +63,7 @@ _mgpu_program() {
     if [[ $cur == -* ]]; then
         _mgpu_words "--data --epochs --steps --stop-after --stall --devices --threads --seed --set --init --rules --as --config --vocabulary --resume --save --overwrite --failed-saves --weights --no-save --no-shuffle --no-eval --log --tensorboard --histograms --trace --trace-steps -o --output --only --samples --length --temperature --top-k --top-p --stop --prompts --ignore-eos --warmup --json --profile --measure --batch --weak --strong --tune --page --full --timeline --op --layer --at --phase --device --version --help"
     elif [ "$COMP_CWORD" = 1 ]; then
-        _mgpu_words "train eval predict generate export bench check-gradients watch report info schedule"
+        _mgpu_words "train eval predict generate export bench check-gradients watch report compare info schedule"
     else
         _mgpu_files '*'
     fi

@@ -46,7 +46,8 @@ __attribute__((format(printf, 1, 2))) void mgpu_warn_of_this(const char *pattern
 void mgpu_start_thread(pthread_t *, void *(*run)(void *), void *argument);              /* fails with status 3 */
 char *mgpu_format(const char *pattern, ...) MGPU_PRINTF(1, 2);                          /* the caller frees */
 char *mgpu_vformat(const char *pattern, va_list) MGPU_PRINTF(1, 0);
-const char *mgpu_grouped(int64_t n, char text[32]); /* 12,345 */
+const char *mgpu_grouped(int64_t n, char text[32]);          /* 12,345 */
+void mgpu_two_numbers(double a, double b, char text[2][32]); /* with as many digits as show that they differ */
 const char *mgpu_kernel_name(const mgpu_program *, int kernel);
 /* Writes "; did you mean 'lr'?" to `text`, or "". */
 const char *mgpu_did_you_mean(const char *word, const char *const *names, int count, char text[128]);

@@ -15,7 +15,8 @@ typedef enum CommandKind {
     COMMAND_WATCH,
     COMMAND_REPORT,
     COMMAND_CHECK_GRADIENTS,
-    COMMAND_EXPORT
+    COMMAND_EXPORT,
+    COMMAND_COMPARE
 } CommandKind;
 typedef enum WeightsChoice { WEIGHTS_USUAL, WEIGHTS_BEST, WEIGHTS_LAST } WeightsChoice; /* USUAL: best, if `best` is set */
 enum { MGPU_STALL_S = 120 };                                                            /* without --stall */

@@ -283,6 +283,16 @@ const char *mgpu_kernel_name(const mgpu_program *p, int kernel)
     return p->gpu_kernels ? p->gpu_kernels[kernel].name : p->kernels[kernel].name;
 }
 
+void mgpu_two_numbers(double a, double b, char text[2][32])
+{
+    for (int digits = 9; digits <= 17; digits += 8) {
+        snprintf(text[0], 32, "%.*g", digits, a);
+        snprintf(text[1], 32, "%.*g", digits, b);
+        if (strcmp(text[0], text[1]) != 0)
+            break;
+    }
+}
+
 const char *mgpu_grouped(int64_t n, char text[32])
 {
     char digits[32];

@@ -59,6 +59,8 @@ static void drop_after(RunLog *run, double step)
         while (c->count && c->over[OVER_STEPS][c->count - 1] > step)
             c->count--;
     }
+    while (run->saved_count && run->saved[run->saved_count - 1].step > step)
+        run->saved_count--;
     run->steps = fmin(run->steps, step);
 }
 
@@ -95,6 +97,17 @@ static void read_step(LogReader *r, const Json *j)
     add_members(r, mgpu_json_member(j, "metrics"), false, true, "", ", each step");
 }
 
+static void read_checkpoint(LogReader *r, const Json *j, double step)
+{
+    const Json *digests = mgpu_json_member(j, "sha256");
+    for (const Json *m = digests ? digests->first : NULL; m; m = m->next)
+        if (m->kind == JSON_TEXT && m->key) {
+            LoggedFile file = {step, mgpu_sheet_copy(r->sheet, m->key, strlen(m->key)),
+                               mgpu_sheet_copy(r->sheet, m->text, strlen(m->text))};
+            MGPU_APPEND(r->sheet, r->run->saved, r->run->saved_count, file);
+        }
+}
+
 /* Returns false if the record can be freed. */
 static bool read_record(LogReader *r, Json *j)
 {
@@ -114,6 +127,8 @@ static bool read_record(LogReader *r, Json *j)
         r->run->end = mgpu_sheet_copy(r->sheet, mgpu_json_text(j, "reason"), strlen(mgpu_json_text(j, "reason")));
     if (strcmp(event, "step") == 0)
         read_step(r, j);
+    if (strcmp(event, "checkpoint") == 0)
+        read_checkpoint(r, j, step);
     if (!eval && strcmp(event, "epoch") != 0)
         return false;
     if (eval)

@@ -14,12 +14,18 @@ typedef struct Curve {
     double *over[OVERS], *value;
     int count;
 } Curve;
+typedef struct LoggedFile {
+    double step;
+    const char *name, *sha256;
+} LoggedFile; /* of a save: event `checkpoint` */
 typedef struct RunLog {
     const char *name; /* the file's name without folders and suffix */
     const char *file;
     Json *start; /* the last record `start`; owned by the run */
     Curve *curves;
     int curve_count;
+    LoggedFile *saved;
+    int saved_count;
     double steps, total_steps, seconds; /* done; planned; duration */
     const char *end;                    /* why it ended; NULL if it is running or was killed */
 } RunLog;
@@ -27,6 +33,10 @@ RunLog *mgpu_run_parse(const char *file, const char *text, size_t length, Sheet 
 RunLog *mgpu_run_read(const char *file, Sheet *);                                   /* the same for a file */
 const Curve *mgpu_run_curve(const RunLog *, const char *name, bool valid);          /* NULL if there is none */
 double mgpu_curve_best(const Curve *, bool *lowest); /* the lowest value of losses and errors, the highest of others */
+
+/* ---- differences.c: prints the first step in which a number that training determines differs, and the first save. Returns whether
+ * there is one. Exits with status 1 if the logs have no step in common. */
+bool mgpu_logs_differ(const RunLog *a, const RunLog *b, FILE *);
 
 /* ---- curves.c: compares runs. A plot for each quantity. */
 typedef struct Curves {

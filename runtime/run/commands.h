@@ -129,6 +129,7 @@ int mgpu_bench_rows(const mgpu_program *, const RunOptions *);
 int mgpu_check_gradients(const mgpu_program *, const RunOptions *); /* gradients.c; 1: finite differences disagree */
 int mgpu_follow(const mgpu_program *, const RunOptions *);          /* watch.c: watch */
 int mgpu_show(const mgpu_program *, const RunOptions *);            /* report_page.c: report */
+int mgpu_compare(const RunOptions *);                               /* compare_runs.c: compare */
 /* trained_weights.c: Opens an engine with the weights of the options, and reports them; initializes `feed`. */
 Engine *mgpu_open_trained(const mgpu_program *, const RunOptions *, Feed *feed, Categories *, Collect *, void *context);
 /* evaluator.c: The same with a file (NULL: initial values), without a report. saved: the save of the file, or NULL. */

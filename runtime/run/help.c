@@ -23,6 +23,8 @@ static const char USAGE[] =
     "                                        --set observe=gradients\n"
     "       %1$s watch RUN.jsonl             follows the log of a run from another terminal\n"
     "       %1$s report RUN ... -o OUT.html  a page of its runs (folders of saves, logs), their timeline and what was predicted\n"
+    "       %1$s compare A B                 whether two runs (logs, or folders of saves) are the same; else the first step that\n"
+    "                                        differs and what differs there. Status 0: equal, 1: different, 2: neither\n"
     "       %1$s info                        what this program holds: weights, inputs, plans, settings; with --init FILE which\n"
     "                                        tensors of the file would be used, and how (status 1 if some are not there)\n"
     "       %1$s schedule                    what the plan does: a page on a terminal, else every instruction\n";

@@ -35,6 +35,7 @@ static int run(const mgpu_program *p, const RunOptions *o)
     case COMMAND_CHECK_GRADIENTS: return mgpu_check_gradients(p, o);
     case COMMAND_EXPORT: return mgpu_export(p, o);
     case COMMAND_BENCH: return mgpu_bench(p, o);
+    case COMMAND_COMPARE: return mgpu_compare(o);
     default: return mgpu_train(p, o);
     }
 }

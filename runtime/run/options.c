@@ -19,8 +19,8 @@ enum { TRAIN = 1 << COMMAND_TRAIN, EVAL = 1 << COMMAND_EVAL, PREDICT = 1 << COMM
        TRAINED = EVAL | PREDICT | GENERATE | EXPORT, ANY = -1 };
 /* clang-format on */
 
-static const char *const COMMANDS[] = {"train", "eval",   "predict",         "info",  "schedule", "bench", "generate",
-                                       "watch", "report", "check-gradients", "export"};
+static const char *const COMMANDS[] = {"train", "eval",   "predict",         "info",   "schedule", "bench", "generate",
+                                       "watch", "report", "check-gradients", "export", "compare"};
 
 const char *mgpu_command_name(CommandKind command) { return COMMANDS[command]; }
 

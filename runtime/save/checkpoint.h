@@ -23,6 +23,9 @@ bool mgpu_has_saved_best(const Saved *);
 bool mgpu_open_saved_model(TensorFile *, const Saved *, bool best, bool average); /* false if the save has no such file */
 /* Opens a file of weights. Ends the program if it is part of a save and damaged. */
 void mgpu_open_weights(TensorFile *, const char *path);
+/* ---- save/compare.c: compares the saves of two folders. Prints the first step of those in both in which weights or states differ,
+ * and the tensors. Returns whether there is one. Ends the program if a folder has no save, or no step is in both. */
+bool mgpu_saves_differ(const char *a, const char *b, FILE *);
 const SaveOrigin *mgpu_saved_origin(const Saved *); /* NULL if unknown */
 /* what is saved and whether a run can resume, or NULL; caller frees */
 char *mgpu_find_saved(const char *folder, bool *goes_on);

@@ -70,6 +70,9 @@ typedef void EachTensor(void *context, int i, mgpu_range elements);
 /* Visits the tensors in a range of the file, in order. The range begins and ends at multiples of 8, or at the file's end. */
 void mgpu_each_tensor(const FileLayout *, mgpu_range bytes, EachTensor *, void *context);
 
+/* ---- differences.c: prints the tensors of two files that differ, and returns their number. name: of both files */
+int mgpu_compare_tensors(const TensorFile *, const TensorFile *, const char *name, FILE *);
+
 /* ---- match.c: finds tensors of a file for names of the model, or makes them from its tensors (rules.h) */
 typedef struct TensorView { /* variables, and the names that a file may use */
     const char **name;      /* full name in the model */
