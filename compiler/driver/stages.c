@@ -129,7 +129,6 @@ static const char *not_exact(const Compilation *c)
     const Model *m = c->program->model;
     const Options *o = c->options;
     const Policy *policy = policy_of(o);
-    bool norms = m->clip_kind || m->observe == OBSERVE_GRADIENTS || m->observe == OBSERVE_ALL;
     if (m->accumulate > 1 || m->fit_accumulate)
         return "accumulate: sums of micro-batches are added one after the other; leave it out, or exact";
     if (m->shard_statistics)
@@ -140,10 +139,6 @@ static const char *not_exact(const Compilation *c)
         return format("--plan %s, whose sums have another order; leave it out", o->plan);
     if (o->split)
         return "--plan weights=...: the virtual shards decide how many samples a device has; leave it out";
-    if (o->shard != SHARD_NOTHING && norms)
-        return format(
-            "--shard %s and norms of gradients (clip, observe): each device adds the squares of its own part; leave one of them out",
-            o->sharding);
     if (c->program->target->own_memory)
         return "GPUs yet; use host devices, or leave exact out";
     return NULL;

@@ -17,7 +17,7 @@
  *
  * What depends on a gradient is split as far as it is computed element by element. The sum of all elements, as of a norm, becomes
  * a sum of the parts, over the devices (distribute.c); numbers computed from such sums are equal everywhere, so a step is skipped
- * by all devices or by none. A gradient from which something else is computed (a row's norm, a product) stays a REDUCE, with all
+ * by all devices or by none. (In exact models, whose sums must not depend on parts, it is the sum of the gathered value.) A gradient from which something else is computed (a row's norm, a product) stays a REDUCE, with all
  * that it is combined with; so do gradients of the smallest weights (SMALL): they share all-reduces, and their states are whole.
  *
  * Before stage 3 a variable is split if only its own update reads it, element by element, and no other phase does. So a weight
@@ -27,6 +27,7 @@
 #include "compiler/ir/rebuild.h"
 #include "compiler/passes/stages.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* the smallest weights, up to this fraction of all elements, are not worth transfers of their own */
@@ -156,10 +157,23 @@ static void find_split_computed(const Sharder *s)
             s->values[i].unsplittable = s->values[i].unsplittable || s->values[cluster_of(s, i)].unsplittable;
 }
 
+/* Returns true if n is a whole number, which is exact in every order of additions: a cast of one, or a choice of two constants. */
+static bool is_whole(const Node *n)
+{
+    double value;
+    if (n->op == OP_WHERE)
+        return is_whole(n->in[1]) && is_whole(n->in[2]);
+    return !dtype_is_float(n->dtype) || (n->op == OP_CAST && !dtype_is_float(n->in[0]->dtype)) ||
+           (node_is_constant(n, &value) && value == floor(value));
+}
+
+/* Returns true if n is a sum whose bits would depend on the parts: in an exact model it is computed from whole values. */
+static bool sums_whole(const Sharder *s, const Node *n) { return s->model->exact && node_sums_all(n) && !is_whole(n->in[0]); }
+
 /* of train: its inputs may be parts */
 static bool takes_parts(const Sharder *s, const Node *n)
 {
-    return value_of(s, n)->split_computed || value_of(s, n)->split_used || node_sums_all(n);
+    return value_of(s, n)->split_computed || value_of(s, n)->split_used || (node_sums_all(n) && !sums_whole(s, n));
 }
 
 /* Sets `split_used`, from the users back; gathered variables are available both ways. */
@@ -278,18 +292,6 @@ static Node **whole_inputs(const Sharder *s, const Node *n, bool parts)
     return in;
 }
 
-static Node *split_node(Sharder *s, Node *n, bool train)
-{
-    Graph *g = s->target;
-    Node **in = whole_inputs(s, n, train && takes_parts(s, n));
-    set_position(g, n);
-    if (is_accumulated(s, n))
-        return graph_binary(g, OP_ADD, in[0], scattered(s, in[1]));
-    if (!train || !is_gradient(s, n) || !value_of(s, n)->split_computed)
-        return graph_rebuild(g, n, in);
-    return is_accumulated(s, n->in[0]) ? in[0] : scattered(s, in[0]);
-}
-
 static Node *gathered(Sharder *s, Node *n)
 {
     NodeSharding *v = value_of(s, n);
@@ -302,6 +304,41 @@ static Node *gathered(Sharder *s, Node *n)
             v->gathered->name = n->name;
     }
     return v->gathered;
+}
+
+/* Returns the whole value of n, computed again from gradients and variables that are gathered: by the kernels of a program that has
+ * no parts, so that it has the same bits. */
+static Node *whole(Sharder *s, Node *n)
+{
+    NodeSharding *v = value_of(s, n);
+    bool variable = n->op == OP_VARIABLE, gradient = is_gradient(s, n) && v->split_computed;
+    if (variable ? !is_split(s, variable_of(n)) : !v->split_computed && !v->split_used)
+        return n->mapped;
+    if (v->gathered)
+        return v->gathered;
+    Node **in = mapped_inputs(n);
+    for (int k = 0; k < n->inputs && !gradient; k++)
+        in[k] = whole(s, n->in[k]);
+    set_position(s->target, n);
+    v->gathered =
+        variable || gradient ? NODE(s->target, OP_ALL_GATHER, NULL, 0, NULL, n->mapped) : graph_rebuild(s->target, n, in);
+    if (!v->gathered->name)
+        v->gathered->name = n->name;
+    return v->gathered;
+}
+
+static Node *split_node(Sharder *s, Node *n, bool train)
+{
+    Graph *g = s->target;
+    Node **in = whole_inputs(s, n, train && takes_parts(s, n));
+    for (int k = 0; k < n->inputs && train && sums_whole(s, n); k++)
+        in[k] = whole(s, n->in[k]);
+    set_position(g, n);
+    if (is_accumulated(s, n))
+        return graph_binary(g, OP_ADD, in[0], scattered(s, in[1]));
+    if (!train || !is_gradient(s, n) || !value_of(s, n)->split_computed)
+        return graph_rebuild(g, n, in);
+    return is_accumulated(s, n->in[0]) ? in[0] : scattered(s, in[0]);
 }
 
 /* Computes an average from the new weight, which every device has, gathered: so nothing more has to be gathered for it. NULL: it

@@ -7,6 +7,7 @@
  *   models --gpus DIR ...                        the same, and compiled programs: on 1 to 3 virtual GPUs, which
  *                                                MGPU_CUDA_LIBRARIES has
  *   models --ways DIR ...                        compiled programs alone, each model in some ways that are drawn (ways.c)
+ *   models --exact DIR ...                       compiled programs with exact = N, on 1 to 8 devices: the same bytes (exact.c)
  *   models --slopes ...                          gradients against differences of the loss, on smooth models
  *   models --census                              which operations the random graphs lack
  *   models --print SEED                          the model
@@ -23,6 +24,7 @@
 #include "compiler/passes/stages.h"
 #include "compiler/verify/proof.h"
 #include "tests/fuzz/compiled.h"
+#include "tests/fuzz/exact.h"
 #include "tests/fuzz/grow.h"
 #include "tests/fuzz/ways.h"
 
@@ -261,10 +263,11 @@ static int take_census(uint64_t from, uint64_t to)
 /* ---- one model, in a process of its own */
 typedef struct Job {
     bool slopes, hostile;
-    const char *programs, *gpus, *ways, **files; /* files: models, in place of those of seeds 0, 1, ... */
+    const char *programs, *gpus, *ways, *exact, **files; /* files: models, in place of those of seeds 0, 1, ... */
     int file_count, statements;
     GrowStyle style;
     WayCounts *counts; /* of all models, which are in processes of their own */
+    ExactCounts *exact_counts;
 } Job;
 
 static const char *text_of_model(uint64_t seed, const Job *job)
@@ -313,6 +316,11 @@ static const char *check_model(uint64_t seed, const Job *job)
     for (int i = 0; i < expected.count && reference.m->on_nan != NAN_SKIP; i++)
         if (!isfinite(expected.said[i].value))
             return SENSITIVE;
+    if (job->exact) {
+        bool known = reference.m->precision == F64 && reference.m->accumulate <= 1;
+        why = check_exact_bits(job->exact, seed, text, reference.m, known ? &expected : NULL, job->exact_counts);
+        return why && !strstr(why, "other bytes") && is_sensitive(&reference, &expected) ? SENSITIVE : why;
+    }
     if (job->ways) {
         Trace found;
         why = check_ways(job->ways, seed, text, &reference, &expected, &found, job->counts);
@@ -390,6 +398,7 @@ static double now(void)
 int main(int argc, char **argv)
 {
     Job job = {.counts = mmap(NULL, sizeof *job.counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
+    job.exact_counts = mmap(NULL, sizeof *job.exact_counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t from = 1, to = 50, most = 1, bad = 0, sensitive = 0, seed;
     double limit = 0, began = now();
     const char *again = argv[0];
@@ -443,13 +452,16 @@ int main(int argc, char **argv)
         } else if (strcmp(word, "--ways") == 0) {
             job.ways = next;
             again = format("%s --ways %s", again, next);
+        } else if (strcmp(word, "--exact") == 0) {
+            job.exact = next;
+            again = format("%s --exact %s", again, next);
         } else if (strcmp(word, "--gpus") == 0) {
             job.gpus = next;
             again = format("%s --gpus %s", again, next);
         } else {
             fprintf(
                 stderr,
-                "usage: models [--slopes] [--census] [--hostile] [--style network|graph|wide|evaluation] [--programs DIR] [--gpus DIR] [--ways DIR] [--seeds FROM..TO] [--seconds S] [--statements N] [--failures N] "
+                "usage: models [--slopes] [--census] [--hostile] [--style network|graph|wide|evaluation] [--programs DIR] [--gpus DIR] [--ways DIR] [--exact DIR] [--seeds FROM..TO] [--seconds S] [--statements N] [--failures N] "
                 "[--print SEED] [FILE ...]\n");
             return 2;
         }
@@ -463,7 +475,9 @@ int main(int argc, char **argv)
     if (!bad)
         printf("ok models: %llu %smodels%s, %.0f s; %llu left out: their values hang on rounding\n",
                (unsigned long long)(seed - from), job.file_count ? "" : "random ",
-               job.ways       ? format(", compiled: %lld ways, %lld of them refused", job.counts->run, job.counts->refused)
+               job.exact      ? format(", exact: %lld programs, %lld of them refused, %lld runs", job.exact_counts->programs,
+                                       job.exact_counts->refused, job.exact_counts->runs)
+               : job.ways     ? format(", compiled: %lld ways, %lld of them refused", job.counts->run, job.counts->refused)
                : job.slopes   ? ", gradients against differences"
                : job.programs ? ", compiled: 1 to 3 devices, against the interpreter"
                : job.gpus     ? ", compiled: 1 to 3 virtual GPUs, against the interpreter"
