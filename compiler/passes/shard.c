@@ -40,6 +40,7 @@ typedef struct NodeSharding { /* of a node of the train graph */
     int cluster;       /* split_computed: union-find parent among nodes that must be split together */
     bool unsplittable; /* of such a node: it may not be split */
     Node *gathered;    /* split_computed: in the new graph, the whole value; NULL: not needed yet */
+    Node *whole;       /* the same, computed from whole values */
 } NodeSharding;
 
 typedef struct Sharder {
@@ -314,17 +315,16 @@ static Node *whole(Sharder *s, Node *n)
     bool variable = n->op == OP_VARIABLE, gradient = is_gradient(s, n) && v->split_computed;
     if (variable ? !is_split(s, variable_of(n)) : !v->split_computed && !v->split_used)
         return n->mapped;
-    if (v->gathered)
-        return v->gathered;
+    if (v->whole)
+        return v->whole;
     Node **in = mapped_inputs(n);
     for (int k = 0; k < n->inputs && !gradient; k++)
         in[k] = whole(s, n->in[k]);
     set_position(s->target, n);
-    v->gathered =
-        variable || gradient ? NODE(s->target, OP_ALL_GATHER, NULL, 0, NULL, n->mapped) : graph_rebuild(s->target, n, in);
-    if (!v->gathered->name)
-        v->gathered->name = n->name;
-    return v->gathered;
+    v->whole = variable || gradient ? NODE(s->target, OP_ALL_GATHER, NULL, 0, NULL, n->mapped) : graph_rebuild(s->target, n, in);
+    if (!v->whole->name)
+        v->whole->name = n->name;
+    return v->whole;
 }
 
 static Node *split_node(Sharder *s, Node *n, bool train)
