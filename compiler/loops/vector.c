@@ -240,7 +240,8 @@ static const Term *convert(Lowering *p, const Term *x, Dtype from, Dtype to)
     return x;
 }
 
-/* ---- multiply-adds, of vectors or scalars */
+/* ---- multiply-adds, of vectors or scalars. Whether a product has other uses, and so a name, depends on what is fused into the kernel, and
+ * so do bits. Exact programs, whose bits are those of programs with other kernels (--shard), have none. */
 
 static const Term *part_of(Lowering *p, const Expr *e, bool vector) { return vector ? operand(p, e) : term_of(p, e); }
 
@@ -261,7 +262,7 @@ static const Term *fma_term(Lowering *p, const Expr *product, bool minus, const 
 const Term *multiply_add(Lowering *p, const Expr *e)
 {
     bool minus = e->op == OP_SUB, vector = varies(p, e);
-    if (!is_floating_lane(lane_type(e->dtype)))
+    if (!is_floating_lane(lane_type(e->dtype)) || p->kernel->exact)
         return NULL;
     for (int i = 0; i < 2; i++) {
         if (!is_open_product(p, e->in[i]) || varies(p, e->in[i]) != vector)
@@ -274,7 +275,8 @@ const Term *multiply_add(Lowering *p, const Expr *e)
 
 const Term *accumulated_product(Lowering *p, const Reduction *r, const Term *own)
 {
-    bool adds = r->kind == REDUCE_SUM && accumulator_type(r) == lane_type(r->value->dtype) && is_open_product(p, r->value);
+    bool adds = r->kind == REDUCE_SUM && !p->kernel->exact && accumulator_type(r) == lane_type(r->value->dtype) &&
+                is_open_product(p, r->value);
     return adds && varies(p, r->value) == (p->vector != 0) ? fma_term(p, r->value, false, own, p->vector) : NULL;
 }
 
