@@ -240,8 +240,8 @@ static const Term *convert(Lowering *p, const Term *x, Dtype from, Dtype to)
     return x;
 }
 
-/* ---- multiply-adds, of vectors or scalars. Whether a product has other uses, and so a name, depends on what is fused into the kernel, and
- * so do bits. Exact programs, whose bits are those of programs with other kernels (--shard), have none. */
+/* ---- multiply-adds, of vectors or scalars. Whether a product has other uses, and so a name, depends on what is fused into the
+ * kernel, and so do bits. Exact programs, whose bits are those of programs with other kernels (--shard), have none. */
 
 static const Term *part_of(Lowering *p, const Expr *e, bool vector) { return vector ? operand(p, e) : term_of(p, e); }
 

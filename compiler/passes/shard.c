@@ -17,8 +17,9 @@
  *
  * What depends on a gradient is split as far as it is computed element by element. The sum of all elements, as of a norm, becomes
  * a sum of the parts, over the devices (distribute.c); numbers computed from such sums are equal everywhere, so a step is skipped
- * by all devices or by none. (In exact models, whose sums must not depend on parts, it is the sum of the gathered value.) A gradient from which something else is computed (a row's norm, a product) stays a REDUCE, with all
- * that it is combined with; so do gradients of the smallest weights (SMALL): they share all-reduces, and their states are whole.
+ * by all devices or by none. In exact models, whose sums must not depend on parts, it stays the sum of the whole value, which is
+ * gathered for it. A gradient from which something else is computed (a row's norm, a product) stays a REDUCE, with all that it is
+ * combined with; so do gradients of the smallest weights (SMALL): they share all-reduces, and their states are whole.
  *
  * Before stage 3 a variable is split if only its own update reads it, element by element, and no other phase does. So a weight
  * that forward passes read is whole, and so is an average, which evaluation reads. A master whose ROUNDED copy is read in its
@@ -158,7 +159,7 @@ static void find_split_computed(const Sharder *s)
             s->values[i].unsplittable = s->values[i].unsplittable || s->values[cluster_of(s, i)].unsplittable;
 }
 
-/* Returns true if n is a whole number, which is exact in every order of additions: a cast of one, or a choice of two constants. */
+/* Returns true if n is a whole number, which is exact in every order of additions: a cast of one, or a choice of two. */
 static bool is_whole(const Node *n)
 {
     double value;
@@ -307,8 +308,8 @@ static Node *gathered(Sharder *s, Node *n)
     return v->gathered;
 }
 
-/* Returns the whole value of n, computed again from gradients and variables that are gathered: by the kernels of a program that has
- * no parts, so that it has the same bits. */
+/* Returns the whole value of n, computed again from gradients and variables that are gathered, as in a program without parts, so
+ * that it has the same bits. */
 static Node *whole(Sharder *s, Node *n)
 {
     NodeSharding *v = value_of(s, n);
