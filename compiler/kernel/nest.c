@@ -771,6 +771,14 @@ void nest_finish(Nest *nest, const Target *target)
             nest->passes = nest->stores[i].value->pass + 1;
 }
 
+bool kernel_sums_shards(const Kernel *k)
+{
+    bool sums = false;
+    for (int i = 0; i < k->write_count; i++)
+        sums = sums || k->writes[i]->partial;
+    return k->exact && sums && !k->partial_bytes;
+}
+
 Dtype reduction_type(const Reduction *r)
 {
     Dtype t = r->kind == REDUCE_ARGMAX ? r->value->dtype : r->dtype;

@@ -51,7 +51,8 @@ typedef mgpu_room ArenaSize;
 /* of the plan's schedule, ascending; none on devices without memory of their own */
 ArenaSize *find_arena_sizes(const Program *, const Plan *, int *count);
 ArenaSize find_arena_size(const Program *, const Plan *, int64_t samples); /* of a device with so many samples */
-int64_t bytes_outside_arena(const Schedule *);                             /* transfer_memory.c */
+int64_t bytes_of_shard_terms(const Program *, const Schedule *); /* a device's, likewise outside of arenas: transfer_memory.c */
+int64_t bytes_outside_arena(const Schedule *);                   /* transfer_memory.c */
 /* schedule_text.c */
 void schedule_write(const Schedule *, Text *);
 const uint64_t *schedule_pack(const Schedule *);                     /* Packs the image that a program carries. */

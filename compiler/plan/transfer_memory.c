@@ -1,7 +1,11 @@
 /* transfer_memory.c: the GPU memory that transfers need besides the arena, by the methods that the schedule chooses: the copies
  * that are added up, the codes of one-bit gradients, and the buffers of single-kernel exchanges. The memory of libraries is not
- * included. In: a schedule whose phases have their collectives. */
+ * included. On hosts, that of exact programs for sums of virtual shards. In: a schedule whose phases have their operations. */
 #include "compiler/plan/schedule.h"
+#include "compiler/kernel/phase.h"
+#include "compiler/plan/plan.h"
+#include "compiler/kernel/kernel.h"
+#include "runtime/abi/mgpu_exact.h"
 #include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/abi/mgpu_rounds.h"
 
@@ -32,4 +36,27 @@ static int64_t lane_bytes(const Schedule *s, Lane lane)
 int64_t bytes_outside_arena(const Schedule *s)
 {
     return s->devices > 1 ? lane_bytes(s, LANE_COMM) + lane_bytes(s, LANE_SYNC) : 0;
+}
+
+int64_t bytes_of_shard_terms(const Program *p, const Schedule *s)
+{
+    int64_t most = 0;
+    for (int i = 0; i < s->phase_count && s->shard; i++)
+        for (int d = 0; d < s->devices; d++) {
+            const DeviceSchedule *device = &s->phases[i].devices[d];
+            int64_t shards =
+                mgpu_first_shard(p->model->exact, s->devices, d + 1) - mgpu_first_shard(p->model->exact, s->devices, d);
+            int64_t bytes = 0; /* of a region, whose calls have no order */
+            for (int o = 0, region = -1; o < device->op_count; o++) {
+                const ScheduledOp *op = &device->ops[o];
+                if (op->verb != VERB_CALL || !kernel_sums_shards(p->kernels[op->target]))
+                    continue;
+                bytes = op->region == region ? bytes : 0;
+                region = op->region;
+                for (int w = 0; w < p->kernels[op->target]->write_count; w++)
+                    bytes += mgpu_slot_bytes(op->writes[w].end - op->writes[w].begin);
+                most = shards * bytes > most ? shards * bytes : most;
+            }
+        }
+    return most;
 }

@@ -118,7 +118,7 @@ typedef struct Schedule {
     Signature *signatures;
     int signature_count; /* ascending by kernel */
     StepRecord step;
-    int64_t outside_arena_bytes; /* bytes that transfers allocate outside of each GPU's arena; 0 for host devices */
+    int64_t outside_arena_bytes; /* what transfers allocate outside of each GPU's arena; on hosts sums of virtual shards */
     double reused_gather_share, early_gather_share; /* the program's values when this was planned; not in the text */
     bool in_order;                                  /* no call was moved into idle time (fill.c); not in the text */
 } Schedule;

@@ -166,17 +166,13 @@ void nests_emit(const Kernel *k, Text *t)
     text_add(t, "};\n    %s_body(argument, step, part, path);\n}\n", k->body->name);
 }
 
-/* Returns the types of the kernel's results if these are terms of sums over samples that it forms by itself, without `finish`;
- * else NULL. */
+/* Returns the types of the results of a kernel that is called for each virtual shard; else NULL. */
 static const char *types_of_sums(const Kernel *k)
 {
-    bool sums = false;
     Text t = {0};
-    for (int i = 0; i < k->write_count; i++) {
+    for (int i = 0; i < k->write_count; i++)
         text_add(&t, "%s%s", i ? ", " : "", c_constant("MGPU_", dtype_name(k->writes[i]->dtype)));
-        sums = sums || k->writes[i]->partial;
-    }
-    return k->exact && sums && !k->partial_bytes ? format("(const uint8_t[]){%s}", text_of(&t)) : NULL;
+    return kernel_sums_shards(k) ? format("(const uint8_t[]){%s}", text_of(&t)) : NULL;
 }
 
 /* Emits the kernel's row in the table. function: prefix of the names of its functions and of its contraction's table */
