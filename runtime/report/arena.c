@@ -107,7 +107,8 @@ void mgpu_arena_print(const Page *p, Sheet *s)
     fprintf(s->f, "<section id=\"memory\"><h2>Memory</h2>\n<p>The arena of device 0 in a training step, %s: who is where when. ",
             mgpu_sheet_bytes(s, arena));
     if (p->view->schedule->outside_arena_bytes)
-        fprintf(s->f, "Besides it, transfers or sums of virtual shards take %s. ", mgpu_sheet_bytes(s, (double)p->view->schedule->outside_arena_bytes));
+        fprintf(s->f, "Besides it, transfers or sums of virtual shards take %s. ",
+                mgpu_sheet_bytes(s, (double)p->view->schedule->outside_arena_bytes));
     for (int i = 0; i < MGPU_COUNT(KINDS); i++)
         fprintf(s->f, "<span class=\"key b-%s\">%s</span> ", KINDS[i], KINDS[i]);
     fprintf(s->f,
