@@ -137,7 +137,7 @@ void warn_of_rate(Elaborator *e)
 /* Warns once of all settings that a model without a loss does not read. */
 void warn_of_training(Elaborator *e)
 {
-    static const char *const PREDICTS[] = {"batch", "precision", "seed", "init", "rules"};
+    static const char *const PREDICTS[] = {"batch", "precision", "seed", "init", "rules", "exact"};
     const Place *at = NULL;
     Text names = {0};
     for (int k = 0; k < e->train_settings.count; k++) {

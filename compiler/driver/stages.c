@@ -138,7 +138,7 @@ static const char *not_exact(const Compilation *c)
     if (policy->reduce > REDUCE_HOST)
         return format("--plan %s, whose sums have another order; leave it out", o->plan);
     if (o->split)
-        return "--plan weights=...: the virtual shards decide how many samples a device has; leave it out";
+        return "--split or --plan weights=...: the virtual shards decide how many samples a device has; leave it out";
     if (c->program->target->own_memory)
         return "GPUs yet; use host devices, or leave exact out";
     return NULL;
