@@ -49,17 +49,22 @@ const char *check_exact_bits(const char *folder, uint64_t seed, const char *text
     Random r = {seed ^ 0x65786163u};
     int shards = ONE_OF(&r, SHARDS), most = shards < 8 ? shards : 8;
     bool other = chance(&r, 60), plain = !other;
+    const char *precision = other ? ONE_OF(&r, PRECISIONS) : "";
+    bool half = other ? strstr(precision, "16") != NULL : m->precision == BF16 || m->precision == F16;
     Text settings = {0};
     text_add(&settings, "--set exact=%d --set accumulate=1", shards);
     if (other && chance(&r, 60))
         text_add(&settings, " --set batch=%d", 1 + below(&r, 2 * shards + 3));
     if (other)
-        text_add(&settings, " --set precision=%s", ONE_OF(&r, PRECISIONS));
+        text_add(&settings, " --set precision=%s", precision);
     if (chance(&r, 5))
         text_add(&settings, " --no-fuse");
     for (int program = 0; program < 2 && !why; program++) {
+        const char *options = program ? options_of(&r) : "";
         const char *build = format("'%s' '%s' %s %s --devices 1-%d -o program", mgpuc ? mgpuc : "mgpuc", model_file,
-                                   text_of(&settings), program ? options_of(&r) : "", most);
+                                   text_of(&settings), options, most);
+        if (half && strstr(options, "--shard")) /* its kernels may store, and so round, other values */
+            first = NULL;
         why = run_command(folder, build);
         bool refused = why && (strstr(why, "ended with 1:") || strstr(why, "ended with 2:"));
         counts->programs++;
@@ -84,7 +89,7 @@ const char *check_exact_bits(const char *folder, uint64_t seed, const char *text
                 const char *digest = digest_of(folder);
                 int compared = 0;
                 counts->runs++;
-                if (!first && plain && expected)
+                if (!first && plain && expected && program == 0)
                     why = trace_compare(expected, &found, TOLERANCE, &compared);
                 first = first ? first : digest;
                 if (strcmp(digest, first) != 0)
