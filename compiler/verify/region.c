@@ -32,6 +32,7 @@ typedef struct LastUses {
 } LastUses; /* the uses that reach furthest, of different owners */
 
 typedef struct Regions {
+    const Schedule *schedule;
     const PhaseSchedule *phase;
     const DeviceSchedule *device;
     int d;
@@ -61,6 +62,9 @@ static const char *check_numbers(const Regions *s)
             return format("phase %s: d%d.%s is a call, but in no region", phase, s->d, op->id);
         if (op->chunk < 0)
             return format("phase %s: d%d.%s takes %lld samples at a time", phase, s->d, op->id, (long long)op->chunk);
+        if (s->schedule->shard && op->by_sample && op->chunk < s->schedule->shard)
+            return format("phase %s: d%d.%s takes %lld samples at a time, but virtual shards of %lld are computed at once", phase,
+                          s->d, op->id, (long long)op->chunk, (long long)s->schedule->shard);
         if (last && op->region < last->region)
             return format("phase %s: d%d.%s of region %d comes after d%d.%s of region %d: regions ascend, and the calls of one "
                           "follow each other",
@@ -205,7 +209,7 @@ static const char *check_region(const Regions *s, int count)
 
 const char *verify_regions(const Schedule *schedule, int phase, int device)
 {
-    Regions s = {&schedule->phases[phase], &schedule->phases[phase].devices[device], device, NULL};
+    Regions s = {schedule, &schedule->phases[phase], &schedule->phases[phase].devices[device], device, NULL};
     const ScheduledOp *ops = s.device->ops;
     int accesses = 0, count = 0, calls = 0, last = -1;
     const char *why = check_numbers(&s);
