@@ -9,6 +9,7 @@
 #include "compiler/plan/schedule.h"
 #include "compiler/selftest/selftest.h"
 #include "compiler/verify/proof.h"
+#include "runtime/abi/mgpu_members.h"
 
 typedef Graph *GraphPass(Graph *);
 
@@ -123,6 +124,19 @@ void pass_update(Compilation *c)
         c->graphs[PHASE_DECODE] = decoding(c->graphs[PHASE_PREDICT]);
 }
 
+static const char *not_exact_on_gpus(const Model *m, const Options *o)
+{
+    if (o->mpi)
+        return "--mpi on GPUs: several processes transfer by NCCL, whose sums have orders of its own; leave one of them out";
+    if (o->tune)
+        return "--tune on GPUs: what is faster would decide in which order sums are formed; leave one of them out";
+    if (m->group > 1)
+        return "statistics of groups of samples (stats = N) on GPUs yet; use host devices, or leave one of them out";
+    if (m->exact > MGPU_MOST_MEMBERS)
+        return format("GPUs: on these it is at most %d", MGPU_MOST_MEMBERS);
+    return NULL;
+}
+
 /* Returns what of the model or the command line has no sums of one order, for a message; NULL: nothing. */
 static const char *not_exact(const Compilation *c)
 {
@@ -139,9 +153,7 @@ static const char *not_exact(const Compilation *c)
         return format("--plan %s, whose sums have another order; leave it out", o->plan);
     if (o->split)
         return "--split or --plan weights=...: the virtual shards decide how many samples a device has; leave it out";
-    if (c->program->target->own_memory)
-        return "GPUs yet; use host devices, or leave exact out";
-    return NULL;
+    return c->program->target->own_memory ? not_exact_on_gpus(m, o) : NULL;
 }
 
 static void check_exact(const Compilation *c)

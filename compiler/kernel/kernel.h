@@ -332,6 +332,8 @@ struct Kernel {
     int write_count;
 };
 
+/* phase.c: Returns the types of the results of an exact program's kernel as C, if some of them are sums over samples; else NULL. */
+const char *kernel_types_of_sums(const Kernel *);
 /* Returns the kernel whose functions k uses. */
 static inline const Kernel *kernel_function(const Kernel *k) { return k->canonical ? k->canonical : k; }
 static inline const char *kernel_label(const Kernel *k) { return k->label ? k->label : format("k%d", k->number); }

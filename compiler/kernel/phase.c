@@ -1,4 +1,5 @@
 /* phase.c: names of phases, of 16-bit types and of kernel arguments; bytes of tensors; copies of phases. */
+#include "compiler/base/c_text.h"
 #include "compiler/kernel/kernel.h"
 #include "compiler/kernel/phase.h"
 #include "runtime/abi/mgpu.h"
@@ -86,4 +87,20 @@ Phase *copy_phase(const Phase *p)
     for (int i = 0; i < p->tensor_count; i++)
         copy->tensors[i] = p->tensors[i];
     return copy;
+}
+
+const char *kernel_types_of_sums(const Kernel *k)
+{
+    bool sums = false;
+    Text t = {0};
+    for (int i = 0; i < k->write_count; i++) {
+        const Tensor *x = k->writes[i];
+        text_add(&t, "%s%s", i ? ", " : "",
+                 x->node && x->node->op == OP_MOMENTS ? "MGPU_MOMENTS" : c_constant("MGPU_", dtype_name(x->dtype)));
+        sums = sums || x->partial;
+    }
+    for (int i = 0; i < k->write_count && k->exact && sums; i++)
+        if (!k->writes[i]->partial && !k->writes[i]->sharded)
+            die("%s sums samples and computes something else without samples", k->name);
+    return k->exact && sums ? format("(const uint8_t[]){%s}", text_of(&t)) : NULL;
 }

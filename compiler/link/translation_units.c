@@ -277,6 +277,11 @@ void make_gpu_units(const Program *p, bool large, TranslationUnit **units, int *
             APPEND(*units, *count, sums);
             break;
         }
+    if (p->model->exact) {
+        TranslationUnit trees = {.cost = 0.5};
+        text_add(&trees.text, "#include \"mgpu_device_exact.h\"\n");
+        APPEND(*units, *count, trees);
+    }
 }
 
 GpuFunction *gpu_functions(const Program *p, int *count)

@@ -120,6 +120,7 @@ typedef struct mgpu_epilogue {
     int8_t x, bias, before; /* indices in what it reads: d, or a or b; -1: none */
     int8_t y, sums;         /* indices in what it writes */
 } mgpu_epilogue;
+enum { MGPU_MOMENTS = 255 }; /* among types: elements that are merged (mgpu_moments.h) */
 typedef struct mgpu_gpu_kernel {
     const char *name;
     int line;                          /* in the model */
@@ -134,6 +135,9 @@ typedef struct mgpu_gpu_kernel {
     bool library_work;           /* only the library uses the workspace: the function has no parameter for it */
     int calls_per_launch, words; /* > 0: most calls of a table (mgpu_calls in mgpu_device.h); their words of `parameters` */
     int in_tiles_of;             /* --tune: 1 + the kernel of which this is an alternative with other tiles; 0: none */
+    /* of exact programs: the types of its results, which are sums over samples, or have samples: it is launched for each virtual
+     * shard, and the sums are added; MGPU_MOMENTS: three numbers of f64; else NULL */
+    const uint8_t *sums;
 } mgpu_gpu_kernel;
 /* A table of calls is a parameter; all parameters have at most 4 KB (CUDA C++ Programming Guide, Function Parameters), including
  * the step block's address. A row has a call's samples, arguments, first block and words. */

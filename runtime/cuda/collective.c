@@ -414,6 +414,21 @@ static bool exchange_values(Collective *base, int member, const Operand *o)
 
 /* ---- gathered sums */
 
+static void merge_by_tree(const CudaCollective *c, int member, const Operand *o, CUdeviceptr codes, int64_t bytes)
+{
+    const CudaDevice *d = c->devices[member];
+    mgpu_members m = {.from_count = c->members, .to_count = 1};
+    int64_t begin = 0, end = o->count / 3;
+    for (int i = 0; i < c->members; i++)
+        m.from[i] = (const void *)(uintptr_t)(codes + (CUdeviceptr)(bytes * i));
+    m.to[0] = o->data;
+    void *parameters[] = {&m, &begin, &end};
+    mgpu_cuda_check(
+        d, c->lane,
+        d->cuda->launch_kernel(c->merge[member], ADD_BLOCKS, 1, 1, ADD_THREADS, 1, 1, 0, d->stream[c->lane], parameters, NULL),
+        "cuLaunchKernel of a sum that is gathered");
+}
+
 /* adds: sums what all have sent; else encodes the member's own values */
 static void launch_code(const CudaCollective *c, int member, const Operand *o, bool adds)
 {
@@ -426,6 +441,10 @@ static void launch_code(const CudaCollective *c, int member, const Operand *o, b
                          {codes, codes + (CUdeviceptr)(adds ? bytes * members : bytes), !adds, "codes"}};
     void *encode[] = {&codes, &values, &count}, *add[] = {&values, &codes, &members, &count};
     mgpu_cuda_declare(d, c->lane, o->name, range, 2);
+    if (moments && adds && c->exact) {
+        merge_by_tree(c, member, o, codes, bytes);
+        return;
+    }
     mgpu_cuda_check(d, c->lane,
                     d->cuda->launch_kernel(c->code[member][(moments                ? 4
                                                             : o->dtype == MGPU_F64 ? 2

@@ -24,6 +24,7 @@ struct CudaCollective {
     DeviceSet *machine;
     CudaDevice **devices;
     int members, lane;    /* lane: whose transfers it makes */
+    bool exact;           /* sums are formed by the tree of mgpu_exact.h */
     DeviceSpan local;     /* members of this process; the arrays below are for these only */
     Processes *processes; /* NULL: this process has all members */
     Reduction *reduction;
@@ -31,6 +32,7 @@ struct CudaCollective {
     /* kernels of the GPUs */
     CUfunction (*add_function)[ADD_FUNCTIONS]; /* [member] */
     CUfunction (*code)[CODE_FUNCTIONS];        /* [member] */
+    CUfunction *merge;                         /* [member]: of exact programs, in place of that which merges moments in turn */
     CUevent *arrival_events[2];                /* [member]: events at which members wait for each other, used alternately */
     int64_t *barriers;                         /* [member]: how often it has waited so; equal for all members between transfers */
     Operand *operand;                          /* [member] */

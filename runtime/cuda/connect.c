@@ -72,7 +72,7 @@ static void open_kernels(CudaCollective *c)
     c->add_function = mgpu_allocate((size_t)c->members, sizeof *c->add_function);
     for (int d = 0; d < c->members; d++)
         for (int i = 0; i < ADD_FUNCTIONS; i++)
-            c->add_function[d][i] = mgpu_cuda_function(c->devices[d], ADD_NAME[i]);
+            c->add_function[d][i] = mgpu_cuda_function(c->devices[d], c->exact ? mgpu_tree_name(i) : ADD_NAME[i]);
 }
 
 /* Returns the maximum of `bytes` over the collectives of a lane. */
@@ -117,6 +117,7 @@ static void open_codes(CudaCollective *c, const mgpu_plan *plan)
         return;
     c->codes = mgpu_allocate((size_t)c->members, sizeof *c->codes);
     c->code = mgpu_allocate((size_t)c->members, sizeof *c->code);
+    c->merge = mgpu_allocate((size_t)c->members, sizeof *c->merge);
     for (int d = c->local.first; d < c->local.end; d++) {
         mgpu_cuda_enter(c->devices[d], -1);
         c->codes[d] =
@@ -124,6 +125,8 @@ static void open_codes(CudaCollective *c, const mgpu_plan *plan)
         c->devices[d]->outside_arena_bytes += bytes;
         for (int i = 0; i < CODE_FUNCTIONS; i++)
             c->code[d][i] = mgpu_cuda_function(c->devices[d], CODE_NAME[i]);
+        if (c->exact)
+            c->merge[d] = mgpu_cuda_function(c->devices[d], mgpu_tree_name(mgpu_tree_function(MGPU_MOMENTS)));
     }
 }
 
@@ -215,6 +218,7 @@ static void close_collective(Collective *base)
     free(c->memory);
     free(c->add_function);
     free(c->code);
+    free(c->merge);
     free(c->codes);
     free(c->arrival_events[0]);
     free(c->arrival_events[1]);
@@ -296,6 +300,13 @@ static bool may_be_one_shot(CudaCollective *c, bool forced, bool shared, bool re
     return c->lane == MGPU_COMM && reach && !shared && !c->links.apart && !c->barred[MGPU_IMPLEMENTATION_ONE_SHOT];
 }
 
+/* Others than the host, copies and kernels of ours add in orders of their own. */
+static uint8_t implementation_of_exact(const CudaCollective *c, uint8_t wanted)
+{
+    bool ours = wanted == MGPU_IMPLEMENTATION_HOST || wanted == MGPU_IMPLEMENTATION_SERVER || wanted == MGPU_IMPLEMENTATION_COPY;
+    return c->exact && !ours ? MGPU_IMPLEMENTATION_PEER : wanted;
+}
+
 static void choose_implementations(CudaCollective *c, const mgpu_plan *plan, uint8_t forced)
 {
     bool shared = c->machine->shared;
@@ -303,7 +314,7 @@ static void choose_implementations(CudaCollective *c, const mgpu_plan *plan, uin
     if (links.bad && forced != MGPU_IMPLEMENTATION_HOST && c->lane == MGPU_COMM)
         c->remark = mgpu_format("%d of %d links between GPUs bad", links.bad, links.count);
     for (uint8_t implementation = 0; implementation < MGPU_IMPLEMENTATIONS; implementation++) {
-        uint8_t wanted = forced ? forced : implementation;
+        uint8_t wanted = implementation_of_exact(c, forced ? forced : implementation);
         if (links.bad || wanted == MGPU_IMPLEMENTATION_HOST || wanted == MGPU_IMPLEMENTATION_SERVER)
             c->made[implementation] = MGPU_IMPLEMENTATION_HOST;
         else if (wants(plan, c->lane, implementation))
@@ -475,10 +486,16 @@ Collective *mgpu_cuda_connect(DeviceSet *m, Device **devices, const mgpu_plan *p
                           .devices = (CudaDevice **)devices,
                           .members = plan->devices,
                           .lane = beside ? MGPU_SYNC : MGPU_COMM,
+                          .exact = ((CudaDevice **)devices)[m->local.first]->program->exact > 0,
                           .local = m->local,
                           .processes = processes,
                           .memory = mgpu_allocate((size_t)plan->devices, sizeof(void *))};
     c->collective.close = close_collective;
+    if (c->exact && implementation_of_exact(c, forced) != forced && forced != MGPU_IMPLEMENTATION_AUTO)
+        mgpu_fail(
+            MGPU_BAD_USAGE,
+            "MGPU_COLLECTIVE=%s: sums of an exact program are a fixed tree, which peer, copy and host make; leave it out, or name one of these",
+            mgpu_implementation_name(forced));
     if (c->members == 1) {
         c->collective.transfer = exchange_of_one;
         c->collective.name = "none";

@@ -203,11 +203,13 @@ static Device *cuda_open(const DevicePlan *p)
     CudaDevice *d = cuda_device(p->begun);
     DeviceSet *m = p->machine;
     mgpu_cuda_enter(d, -1);
-    if (d->number == m->local.first && mgpu_cuda_may_use_nccl(m, p->plan))
+    if (d->number == m->local.first && !d->program->exact && mgpu_cuda_may_use_nccl(m, p->plan))
         mgpu_nccl_find_memory(m, p->program);
     open_streams(d);
     open_memory(d, p);
     make_parameters(d, p->plan);
+    if (d->program->exact)
+        mgpu_cuda_open_shards(d);
     snprintf(d->description, sizeof d->description, "%s, driver %d.%d", d->gpu->name, m->version / 1000, m->version % 1000 / 10);
     open_libraries(d, p);
     if (p->tune || d->library || d->cudnn)
@@ -230,6 +232,7 @@ static void cuda_close(Device *device)
     }
     mgpu_cublaslt_close(d, d->library);
     mgpu_cudnn_close(d, d->cudnn);
+    mgpu_cuda_close_shards(d);
     if (!d->nccl_arena)
         mgpu_cuda_check(d, -1, cuda->mem_free(d->arena), "cuMemFree");
     else if (d->machine->nccl_free((void *)(uintptr_t)d->arena))
@@ -477,7 +480,13 @@ static bool cuda_call(Device *device, const DeviceCall *call, int count, const m
         d->after_kernel = d->after_kernel && issued == 0;
         return issued > 0;
     }
-    int launches = mgpu_cuda_launch(d, call->op, call->argument, call->arguments, step, d->after_kernel);
+    if (kernel->sums) {
+        count_launch(d, mgpu_cuda_sum_shards(d, call, step), began);
+        d->after_kernel = false;
+        return true;
+    }
+    int launches =
+        mgpu_cuda_launch(d, call->op, call->argument, call->arguments, mgpu_cuda_samples(d, call->op), step, d->after_kernel);
     count_launch(d, launches, began);
     d->after_kernel = d->after_kernel || launches > 0;
     return true;
@@ -495,6 +504,8 @@ static void cuda_declare(Device *device, const mgpu_op *op, const char *operatio
                                    ranges[i].writes, ranges[i].name};
     if (d->cudnn && op->verb == MGPU_CALL && d->kernels[op->target].convolution)
         there[all++] = mgpu_cudnn_workspace(d->cudnn);
+    if (op->verb == MGPU_CALL && d->kernels[op->target].sums)
+        there[all++] = mgpu_cuda_terms(d);
     mgpu_cuda_declare(d, op->lane, operation, there, all);
     free(there);
 }

@@ -25,9 +25,10 @@ struct DeviceSet {
     int (*nccl_allocate)(void **memory, size_t bytes), (*nccl_free)(void *memory); /* of NCCL; NULL: not used */
 };
 
-typedef struct Cublaslt Cublaslt; /* cublaslt.c */
-typedef struct Cudnn Cudnn;       /* cudnn.c */
-typedef struct Tuning Tuning;     /* tuning.c */
+typedef struct Cublaslt Cublaslt;     /* cublaslt.c */
+typedef struct Cudnn Cudnn;           /* cudnn.c */
+typedef struct Tuning Tuning;         /* tuning.c */
+typedef struct CudaShards CudaShards; /* exact.c */
 typedef struct CudaDevice {
     const CudaDriver *cuda;
     const Gpu *gpu;
@@ -61,6 +62,7 @@ typedef struct CudaDevice {
     int most_parameters;
     Cublaslt *library;                   /* NULL: kernels compute all matmuls */
     Cudnn *cudnn;                        /* NULL: kernels compute all convolutions */
+    CudaShards *exact;                   /* of an exact program; else NULL */
     _Atomic int64_t launches, launch_ns; /* graphs and calls issued, and the host's time in that */
     bool overlaps, after_kernel;         /* programmatic dependent launch may be used; comp's last work was our kernel */
     bool captures, captures_transfers;   /* lane comp is being captured; lane comm, too; for the issuing thread only */
@@ -127,11 +129,29 @@ static inline int mgpu_cuda_row(const CudaDevice *d, int kernel) { return d->ins
 
 /* launch.c: Launches the call's own kernel. argument: all but the step block; follows: only a kernel of the program precedes it
  * in the stream. Returns how many functions are launched. */
-int mgpu_cuda_launch(const CudaDevice *, const mgpu_op *, void *const *argument, int arguments, const mgpu_step *, bool follows);
+int mgpu_cuda_launch(const CudaDevice *, const mgpu_op *, void *const *argument, int arguments, int64_t samples,
+                     const mgpu_step *, bool follows);
+/* Returns the samples, or elements of split values, that the operation processes. */
+static inline int64_t mgpu_cuda_samples(const CudaDevice *d, const mgpu_op *op)
+{
+    return op->elements ? mgpu_own_elements(op) : d->samples;
+}
 /* with a table */
 int mgpu_cuda_launch_table(const CudaDevice *, const DeviceCall *, int count, const mgpu_step *, bool follows);
 /* Launches with the buffers' first slots, to be timed. */
 void mgpu_cuda_launch_first(const CudaDevice *, const mgpu_device_phase *, const mgpu_op *);
+
+/* exact.c: virtual shards (mgpu_exact.h) of exact programs. d->exact is NULL for others. */
+void mgpu_cuda_open_shards(CudaDevice *);
+void mgpu_cuda_close_shards(CudaDevice *);
+CudaRange mgpu_cuda_terms(const CudaDevice *); /* memory that calls of kernels with `sums` write */
+/* Launches the kernel for each virtual shard of the device, and adds the sums by the tree. Returns how many functions are
+ * launched. */
+int mgpu_cuda_sum_shards(const CudaDevice *, const DeviceCall *, const mgpu_step *);
+/* Kernels that add terms by the tree. type: of an element, or MGPU_MOMENTS */
+enum { TREE_FUNCTIONS = 9 };
+int mgpu_tree_function(uint8_t type);
+const char *mgpu_tree_name(int function);
 
 /* cudnn.c: convolutions by cuDNN, likewise. mgpu_cudnn_run returns how many kernels it issues in place of a call; 0: it does not
  * compute it. */

@@ -33,12 +33,10 @@ static void launch_function(const CudaDevice *d, CUfunction function, unsigned b
 }
 
 /* parameter: the addresses of the first `count` parameters, with room for the rest */
-static int launch(const CudaDevice *d, const mgpu_op *op, int row, void **parameter, int count, const mgpu_step *step,
-                  bool follows)
+static int launch(const CudaDevice *d, int row, void **parameter, int count, int64_t samples, const mgpu_step *step, bool follows)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[row];
     void *nothing = NULL;
-    int64_t samples = op->elements ? mgpu_own_elements(op) : d->samples;
     int launches = 0;
     if (kernel->unused_workspace)
         parameter[count++] = &nothing;
@@ -60,7 +58,7 @@ static int launch(const CudaDevice *d, const mgpu_op *op, int row, void **parame
 static void add_call(const CudaDevice *d, CallTable *t, const DeviceCall *call, const mgpu_gpu_kernel *first)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[call->op->target];
-    int64_t samples = call->op->elements ? mgpu_own_elements(call->op) : d->samples;
+    int64_t samples = mgpu_cuda_samples(d, call->op);
     if (strcmp(kernel->launch[0].function, first->launch[0].function) != 0 || call->arguments != t->arguments)
         mgpu_die("a launch of kernel %s has a call of another function, %s", first->name, kernel->name);
     mgpu_add_call(t, call->argument, samples, kernel->words > 0 ? kernel->parameters : NULL,
@@ -83,8 +81,8 @@ int mgpu_cuda_launch_table(const CudaDevice *d, const DeviceCall *call, int coun
 
 /* ---- one call */
 
-int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void *const *argument, int arguments, const mgpu_step *step,
-                     bool follows)
+int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void *const *argument, int arguments, int64_t samples,
+                     const mgpu_step *step, bool follows)
 {
     const mgpu_gpu_kernel *kernel = &d->kernels[op->target];
     const mgpu_epilogue *e = &kernel->epilogue;
@@ -96,7 +94,7 @@ int mgpu_cuda_launch(const CudaDevice *d, const mgpu_op *op, void *const *argume
         d->parameters[i] = (void *)(uintptr_t)&argument[!joined || i < e->reads    ? i
                                                         : i < e->reads + e->writes ? i + more
                                                                                    : arguments - 1];
-    return launch(d, op, mgpu_cuda_row(d, op->target), d->parameters, count, step, follows);
+    return launch(d, mgpu_cuda_row(d, op->target), d->parameters, count, samples, step, follows);
 }
 
 void mgpu_cuda_launch_first(const CudaDevice *d, const mgpu_device_phase *p, const mgpu_op *op)
@@ -113,5 +111,5 @@ void mgpu_cuda_launch_first(const CudaDevice *d, const mgpu_device_phase *p, con
         else
             argument[arguments++] = at;
     }
-    mgpu_cuda_launch(d, op, argument, arguments, step, false);
+    mgpu_cuda_launch(d, op, argument, arguments, mgpu_cuda_samples(d, op), step, false);
 }

@@ -174,6 +174,7 @@ DeviceCall mgpu_call_of(LaneThread *l, const mgpu_device_phase *p, const mgpu_op
     uint8_t *arena = e->kind->arena(e->devices[l->device]);
     DeviceCall call = {
         .kernel = e->kind->async ? NULL : &e->program->kernels[op->target], .op = op, .argument = argument, .each = each};
+    const uint8_t *sums = e->kind->async ? e->program->gpu_kernels[op->target].sums : call.kernel->sums;
     for (int i = 0; i < op->read_count + op->write_count; i++) {
         uint8_t *at = arena + mgpu_access_offset(p, mgpu_access_of(op, i), l->number);
         uint8_t kind = p->buffers[mgpu_access_of(op, i)->buffer].kind;
@@ -184,7 +185,7 @@ DeviceCall mgpu_call_of(LaneThread *l, const mgpu_device_phase *p, const mgpu_op
         each[call.arguments] = kind == MGPU_WORKSPACE ? -1
                                : kind == MGPU_LOCAL   ? p->buffers[mgpu_access_of(op, i)->buffer].each
                                                       : 0;
-        if (call.kernel && call.kernel->sums && p->buffers[mgpu_access_of(op, i)->buffer].each && each[call.arguments] == 0)
+        if (sums && p->buffers[mgpu_access_of(op, i)->buffer].each && each[call.arguments] == 0)
             each[call.arguments] = -1 - p->buffers[mgpu_access_of(op, i)->buffer].each;
         call.per_thread = call.per_thread || each[call.arguments] != 0;
         argument[call.arguments++] = at;

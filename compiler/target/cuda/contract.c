@@ -21,12 +21,19 @@ static const char *type_text(const Tensor *tensor)
     return TYPE[tensor->dtype];
 }
 
+/* Exact programs use no library, whose order of additions is not ours. */
+bool cuda_is_exact(const Contraction *plan) { return plan->node->graph->model->exact > 0; }
+
 /* block: alignment is unknown, because operands begin at any step of a sequence */
 static CudaMatmul *matmul_for(const Contraction *plan, int64_t samples, bool block)
 {
     int first = plan->swapped ? B : A, second = B - first;
     const Tensor *const tensor[] = {plan->tensor[first], plan->tensor[second], plan->tensor[C]};
-    CudaOptions options = {.samples = samples, .block = block, .tf32 = plan->node->graph->model->tf32, .place = plan->tiles};
+    CudaOptions options = {.samples = samples,
+                           .block = block,
+                           .tf32 = plan->node->graph->model->tf32,
+                           .exact = cuda_is_exact(plan),
+                           .place = plan->tiles};
     for (int i = 0; i < 3; i++) {
         options.type[i] = type_of(tensor[i]);
         options.aligned[i] =
@@ -150,7 +157,7 @@ void cuda_launches_contraction(const Contraction *plan, const char *kernel_name,
 
 bool cuda_library_call(const Contraction *plan, mgpu_library_matmul *to)
 {
-    if (plan->by_one_worker || !cuda_library_matmul(matmul_of(plan, false), plan->swapped, to))
+    if (plan->by_one_worker || cuda_is_exact(plan) || !cuda_library_matmul(matmul_of(plan, false), plan->swapped, to))
         return false;
     to->tf32 = to->a.type == MGPU_F32 && plan->node->graph->model->tf32;
     return true;

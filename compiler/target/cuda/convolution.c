@@ -119,7 +119,7 @@ bool cuda_library_convolution(const Contraction *plan, mgpu_library_convolution 
     mgpu_library_matmul matmul;
     bool backward;
     *to = (mgpu_library_convolution){0};
-    if (!v || plan->by_one_worker || !find_direction(v, &backward) || !find_type(plan, &to->type) ||
+    if (!v || plan->by_one_worker || cuda_is_exact(plan) || !find_direction(v, &backward) || !find_type(plan, &to->type) ||
         cuda_library_call(plan, &matmul))
         return false;
     to->result = v->weight ? MGPU_CONVOLUTION_W : backward ? MGPU_CONVOLUTION_X : MGPU_CONVOLUTION_Y;

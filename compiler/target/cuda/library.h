@@ -9,7 +9,8 @@
 /* Describes the matmul for the library; false: the library cannot compute it. swapped: A is argument 1 of the kernel. The caller
  * sets tf32. */
 bool cuda_library_matmul(const CudaMatmul *, bool swapped, mgpu_library_matmul *);
-bool cuda_library_call(const Contraction *, mgpu_library_matmul *); /* cuda/contract.c */
+bool cuda_is_exact(const Contraction *);                            /* cuda/contract.c */
+bool cuda_library_call(const Contraction *, mgpu_library_matmul *); /* likewise */
 /* Returns the bytes that a library may use for a call, for the architectures of --arch; NULL: for any. */
 int64_t cuda_library_workspace(const char *archs);
 void cuda_print_library_matmul(const mgpu_library_matmul *, Text *); /* prints the member `matmul` of mgpu_gpu_kernel */

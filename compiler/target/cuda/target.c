@@ -151,6 +151,9 @@ static void print_row(const Kernel *k, const char *function, Text *t)
         text_add(t, ", .calls_per_launch = %d, .words = %d", cuda_calls_per_launch(k), k->parameter_count);
     if (k->in_tiles_of)
         text_add(t, ", .in_tiles_of = %d", k->in_tiles_of->number + 1);
+    const char *sums = kernel_types_of_sums(k);
+    if (sums)
+        text_add(t, ", .sums = %s", sums);
     text_add(t, "},\n");
 }
 

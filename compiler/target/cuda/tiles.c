@@ -377,6 +377,18 @@ bool cuda_split_depth(CudaMatmul *p, int64_t samples)
     return true;
 }
 
+static bool has_samples(const CudaMatmul *p, int list)
+{
+    int first = mgpu_list_first(&p->table, list);
+    return mgpu_list_count(&p->table, list) > 0 && p->axis[first].extent == MGPU_SAMPLES;
+}
+
+/* Returns true if the number of tiles depends on that of samples. */
+static bool has_samples_beside(const CudaMatmul *p)
+{
+    return has_samples(p, MGPU_LIST_BATCH) || has_samples(p, MGPU_LIST_M) || has_samples(p, MGPU_LIST_N);
+}
+
 static bool is_empty(const mgpu_contraction *t) { return mgpu_list_extent(t, MGPU_LIST_K, 1) == 0; }
 
 CudaMatmul *cuda_matmul(const mgpu_contraction *from, const CudaOptions *options)
@@ -398,7 +410,7 @@ CudaMatmul *cuda_matmul(const mgpu_contraction *from, const CudaOptions *options
     }
     if (!most)
         die("a matmul of no parts");
-    choose_tiles(most, options, count == 1 && !options->block);
+    choose_tiles(most, options, count == 1 && !options->block && (!options->exact || !has_samples_beside(most)));
     for (CudaMatmul *p = first; p; p = p->next) {
         int64_t c = p->tiles.c;
         bool transposed = p->tiles.transposed;
@@ -416,12 +428,6 @@ CudaMatmul *cuda_matmul(const mgpu_contraction *from, const CudaOptions *options
 enum { MOST_BLOCKS = INT32_MAX };
 
 static int64_t sum_bytes(const CudaMatmul *p) { return p->table.type == MGPU_F64 ? 8 : 4; }
-
-static bool has_samples(const CudaMatmul *p, int list)
-{
-    int first = mgpu_list_first(&p->table, list);
-    return mgpu_list_count(&p->table, list) > 0 && p->axis[first].extent == MGPU_SAMPLES;
-}
 
 /* There are at most (fixed + per_sample x samples) / per tiles, rounded up (MGPU_DIRECT: elements). */
 typedef struct TileCount {

@@ -166,15 +166,6 @@ void nests_emit(const Kernel *k, Text *t)
     text_add(t, "};\n    %s_body(argument, step, part, path);\n}\n", k->body->name);
 }
 
-/* Returns the types of the results of a kernel that is called for each virtual shard; else NULL. */
-static const char *types_of_sums(const Kernel *k)
-{
-    Text t = {0};
-    for (int i = 0; i < k->write_count; i++)
-        text_add(&t, "%s%s", i ? ", " : "", c_constant("MGPU_", dtype_name(k->writes[i]->dtype)));
-    return kernel_sums_shards(k) ? format("(const uint8_t[]){%s}", text_of(&t)) : NULL;
-}
-
 /* Emits the kernel's row in the table. function: prefix of the names of its functions and of its contraction's table */
 void kernel_emit_row(const Kernel *k, const char *function, Text *t)
 {
@@ -184,7 +175,7 @@ void kernel_emit_row(const Kernel *k, const char *function, Text *t)
                    C_TEXT("finish", k->partial_bytes ? format("%s_finish", function) : NULL), C_NUMBER("line", model_line(k->at)),
                    C_TEXT("split", MODE[k->split]), C_NUMBER("extent", k->extent), C_NUMBER("grain", k->grain),
                    C_TEXT("contraction", k->contraction ? format("&%s_contraction", function) : NULL),
-                   C_TEXT("sums", types_of_sums(k))));
+                   C_TEXT("sums", k->partial_bytes ? NULL : kernel_types_of_sums(k))));
 }
 
 void emit_kernels(const Program *program, Text *t)
