@@ -550,12 +550,21 @@ void cuda_map_blocks(Kernel *k)
     }
 }
 
+/* Returns true if a launch for some samples has only their term of a result. */
+static bool sums_samples(const Nest *nest)
+{
+    for (int i = 0; i < nest->exprs->axis_count; i++)
+        if (nest->exprs->axis[i].reduction && nest->exprs->axis[i].samples)
+            return true;
+    return false;
+}
+
 bool cuda_is_small(const Kernel *k)
 {
     int64_t blocks = 0;
     for (int i = 0; i < k->nest_count; i++) {
         int64_t own = fixed_blocks(&k->nests[i]);
-        if (!own || k->nests[i].serial)
+        if (!own || k->nests[i].serial || (k->exact && sums_samples(&k->nests[i])))
             return false;
         blocks += k->nests[i].partial ? 0 : own;
     }
