@@ -127,7 +127,7 @@ void pass_update(Compilation *c)
 static const char *not_exact_on_gpus(const Model *m, const Options *o)
 {
     if (o->mpi)
-        return "--mpi on GPUs: several processes transfer by NCCL, whose sums have orders of its own; leave one of them out";
+        return "--mpi on GPUs: several processes transfer by NCCL, whose sums have an order of their own; leave one of them out";
     if (o->tune)
         return "--tune on GPUs: what is faster would decide in which order sums are formed; leave one of them out";
     if (m->group > 1)

@@ -100,7 +100,7 @@ const char *kernel_types_of_sums(const Kernel *k)
         sums = sums || x->partial;
     }
     for (int i = 0; i < k->write_count && k->exact && sums; i++)
-        if (!k->writes[i]->partial && !k->writes[i]->sharded)
+        if (!k->writes[i]->partial && !k->writes[i]->has_samples)
             die("%s sums samples and computes something else without samples", k->name);
     return k->exact && sums ? format("(const uint8_t[]){%s}", text_of(&t)) : NULL;
 }
