@@ -143,6 +143,9 @@ static const char *not_exact(const Compilation *c)
     const Model *m = c->program->model;
     const Options *o = c->options;
     const Policy *policy = policy_of(o);
+    const char *on_gpus = c->program->target->own_memory ? not_exact_on_gpus(m, o) : NULL;
+    if (on_gpus)
+        return on_gpus;
     if (m->accumulate > 1 || m->fit_accumulate)
         return "accumulate: sums of micro-batches are added one after the other; leave it out, or exact";
     if (m->shard_statistics)
@@ -153,7 +156,7 @@ static const char *not_exact(const Compilation *c)
         return format("--plan %s, whose sums have another order; leave it out", o->plan);
     if (o->split)
         return "--split or --plan weights=...: the virtual shards decide how many samples a device has; leave it out";
-    return c->program->target->own_memory ? not_exact_on_gpus(m, o) : NULL;
+    return NULL;
 }
 
 static void check_exact(const Compilation *c)

@@ -776,7 +776,7 @@ bool kernel_sums_shards(const Kernel *k)
     bool sums = false;
     for (int i = 0; i < k->write_count; i++)
         sums = sums || k->writes[i]->partial;
-    return k->exact && sums && !k->partial_bytes;
+    return k->exact && sums;
 }
 
 Dtype reduction_type(const Reduction *r)

@@ -91,16 +91,18 @@ Phase *copy_phase(const Phase *p)
 
 const char *kernel_types_of_sums(const Kernel *k)
 {
-    bool sums = false;
     Text t = {0};
+    bool samples = false;
+    if (!kernel_sums_shards(k))
+        return NULL;
+    for (int i = 0; i < k->write_count; i++)
+        samples = samples || (k->writes[i]->partial && k->writes[i]->node && node_sums_samples(k->writes[i]->node));
     for (int i = 0; i < k->write_count; i++) {
         const Tensor *x = k->writes[i];
+        if (samples && !x->partial && !x->has_samples)
+            die("%s sums samples and computes something else without samples", k->name);
         text_add(&t, "%s%s", i ? ", " : "",
                  x->node && x->node->op == OP_MOMENTS ? "MGPU_MOMENTS" : c_constant("MGPU_", dtype_name(x->dtype)));
-        sums = sums || x->partial;
     }
-    for (int i = 0; i < k->write_count && k->exact && sums; i++)
-        if (!k->writes[i]->partial && !k->writes[i]->has_samples)
-            die("%s sums samples and computes something else without samples", k->name);
-    return k->exact && sums ? format("(const uint8_t[]){%s}", text_of(&t)) : NULL;
+    return format("(const uint8_t[]){%s}", text_of(&t));
 }

@@ -246,7 +246,7 @@ void take_edited(const Program *p, Plan *plan, Schedule *text, const Source *sou
     text->reused_gather_share = plan->schedule->reused_gather_share;
     text->early_gather_share = plan->schedule->early_gather_share;
     text->in_order = plan->schedule->in_order;
-    text->outside_arena_bytes = p->target->own_memory ? bytes_outside_arena(text) : bytes_of_shard_terms(p, text);
+    text->outside_arena_bytes = (p->target->own_memory ? bytes_outside_arena(text) : 0) + bytes_of_shard_terms(p, text);
     text->step = (StepRecord){0}; /* the prediction was for the compiler's schedule */
     plan->schedule = text;
 }

@@ -756,7 +756,7 @@ static Schedule *make_schedule(const Program *p, const Plan *plan, bool sizes)
             end_arena(&s->phases[i].devices[d], &classes[class_of[d]],
                       classes[class_of[d]].device == d ||
                           s->phases[i].devices[d].buffers != s->phases[i].devices[classes[class_of[d]].device].buffers);
-    s->outside_arena_bytes = p->target->own_memory ? bytes_outside_arena(s) : bytes_of_shard_terms(p, s);
+    s->outside_arena_bytes = (p->target->own_memory ? bytes_outside_arena(s) : 0) + bytes_of_shard_terms(p, s);
     return s;
 }
 

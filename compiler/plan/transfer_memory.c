@@ -49,12 +49,13 @@ int64_t bytes_of_shard_terms(const Program *p, const Schedule *s)
             int64_t bytes = 0; /* of a region, whose calls have no order */
             for (int o = 0, region = -1; o < device->op_count; o++) {
                 const ScheduledOp *op = &device->ops[o];
-                if (op->verb != VERB_CALL || !kernel_sums_shards(p->kernels[op->target]))
+                const Kernel *k = op->verb == VERB_CALL ? p->kernels[op->target] : NULL;
+                if (!k || !kernel_sums_shards(k) || (k->partial_bytes && !p->target->own_memory))
                     continue;
                 bytes = op->region == region ? bytes : 0;
                 region = op->region;
-                for (int w = 0; w < p->kernels[op->target]->write_count; w++)
-                    bytes += mgpu_slot_bytes(op->writes[w].end - op->writes[w].begin);
+                for (int w = 0; w < k->write_count; w++)
+                    bytes += k->writes[w]->has_samples ? 0 : mgpu_slot_bytes(op->writes[w].end - op->writes[w].begin);
                 most = shards * bytes > most ? shards * bytes : most;
             }
         }

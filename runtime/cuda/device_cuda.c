@@ -480,7 +480,7 @@ static bool cuda_call(Device *device, const DeviceCall *call, int count, const m
         d->after_kernel = d->after_kernel && issued == 0;
         return issued > 0;
     }
-    if (kernel->sums) {
+    if (mgpu_cuda_sums(d, call->op)) {
         count_launch(d, mgpu_cuda_sum_shards(d, call, step), began);
         d->after_kernel = false;
         return true;
@@ -504,7 +504,7 @@ static void cuda_declare(Device *device, const mgpu_op *op, const char *operatio
                                    ranges[i].writes, ranges[i].name};
     if (d->cudnn && op->verb == MGPU_CALL && d->kernels[op->target].convolution)
         there[all++] = mgpu_cudnn_workspace(d->cudnn);
-    if (op->verb == MGPU_CALL && d->kernels[op->target].sums)
+    if (mgpu_cuda_sums(d, op))
         there[all++] = mgpu_cuda_terms(d);
     mgpu_cuda_declare(d, op->lane, operation, there, all);
     free(there);

@@ -144,6 +144,11 @@ void mgpu_cuda_launch_first(const CudaDevice *, const mgpu_device_phase *, const
 /* exact.c: virtual shards (mgpu_exact.h) of exact programs. d->exact is NULL for others. */
 void mgpu_cuda_open_shards(CudaDevice *);
 void mgpu_cuda_close_shards(CudaDevice *);
+/* Returns true if the call sums samples. A copy of a device's part that is gathered has elements of its own, and no terms. */
+static inline bool mgpu_cuda_sums(const CudaDevice *d, const mgpu_op *op)
+{
+    return op->verb == MGPU_CALL && d->kernels[op->target].sums && !op->elements;
+}
 CudaRange mgpu_cuda_terms(const CudaDevice *); /* memory that calls of kernels with `sums` write */
 /* Launches the kernel for each virtual shard of the device, and adds the sums by the tree. Returns how many functions are
  * launched. */

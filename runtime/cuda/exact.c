@@ -65,8 +65,7 @@ void mgpu_cuda_open_shards(CudaDevice *d)
     for (int k = 0; k < d->plan->phase_count; k++) {
         const mgpu_device_phase *p = &d->plan->phases[k].devices[d->number];
         for (int i = 0; i < p->op_count; i++) {
-            bool sums = p->ops[i].verb == MGPU_CALL && d->kernels[p->ops[i].target].sums;
-            int64_t bytes = sums ? bytes_of_terms(p, &p->ops[i]) : 0;
+            int64_t bytes = mgpu_cuda_sums(d, &p->ops[i]) ? bytes_of_terms(p, &p->ops[i]) : 0;
             most = bytes > most ? bytes : most;
         }
     }
