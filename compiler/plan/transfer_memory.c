@@ -1,10 +1,11 @@
 /* transfer_memory.c: the GPU memory that transfers need besides the arena, by the methods that the schedule chooses: the copies
  * that are added up, the codes of one-bit gradients, and the buffers of single-kernel exchanges. The memory of libraries is not
- * included. On hosts, that of exact programs for sums of virtual shards. In: a schedule whose phases have their operations. */
+ * included. And that of exact programs for sums of virtual shards. In: a schedule whose phases have their operations. */
 #include "compiler/plan/schedule.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/plan/plan.h"
 #include "compiler/kernel/kernel.h"
+#include "compiler/kernel/target.h"
 #include "runtime/abi/mgpu_exact.h"
 #include "runtime/abi/mgpu_one_shot.h"
 #include "runtime/abi/mgpu_rounds.h"
