@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "contrib/python"))
@@ -26,6 +27,7 @@ warnings.simplefilter("ignore")
 
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
+from google.protobuf.message import DecodeError, EncodeError  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from mgpuc import onnx_graph, onnx_import  # noqa: E402
@@ -35,6 +37,7 @@ NUMBERS = [0, 1, 2, 3, 5, -1, -2, 7, 100, 1 << 31, -(1 << 31), (1 << 62), -(1 <<
 FRACTIONS = [0.0, 1.0, -1.0, 0.5, 1e38, -1e38, float("inf"), float("nan"), 1e-40]
 PLACES = ["../secret", "/etc/passwd", "..", ".", "", "a\0b", "own", "own/x", "link", "x" * 5000]
 SLOWEST = 30  # seconds of computing
+LARGEST = 1 << 22  # bytes of a changed model; a branch repeats what is in it, so that 25 of them would be 2^25 copies
 
 
 def graphs(model):
@@ -171,6 +174,8 @@ def change_nesting(draw, model):
         return
     outs = [onnx.ValueInfoProto.FromString(o.SerializeToString()) for o in model.graph.output]
     for k in range(draw.choice([1, 2, 25])):
+        if 2 * model.ByteSize() > LARGEST:
+            break
         nodes, names = list(model.graph.node), [o.name for o in outs]
         inner = [f"{n}_{k}" for n in names]
         if draw.random() < 0.5:
@@ -187,7 +192,7 @@ def change_nesting(draw, model):
         for o, n in zip(outs, inner):
             o.type.CopyFrom(model.graph.output[inner.index(n)].type)
             o.type.tensor_type.ClearField("shape")
-    if len(pickle.dumps(model.SerializeToString())) < 1 << 22:
+    if model.ByteSize() < LARGEST:
         del model.graph.output[:]
         model.graph.output.extend(outs)
         model.graph.initializer.extend([numpy_helper.from_array(np.array(True), "condition"), numpy_helper.from_array(np.array(draw.choice([1, 2, 5, 1 << 40])), "turns")])
@@ -204,30 +209,32 @@ def changed(draw, data):
     for _ in range(draw.choice([1, 1, 1, 2, 3])):
         try:
             draw.choice(CHANGES)(draw, model)
+            data = model.SerializeToString()
         except (ValueError, TypeError):  # protobuf takes no such number there
-            pass
-    return model.SerializeToString()
+            data = model.SerializeToString()
+        except (DecodeError, EncodeError):  # protobuf reads and writes no graphs that are nested deeper
+            break
+    return data
 
 
-def worker(seed, corpus, seconds, folder, pipe, check):
-    """Cases until the time is over, each with its number in the pipe before it is read"""
+def worker(seed, corpus, seconds, folder, say, check):
+    """At least one case, and more until the time is over. Each is counted before it is read."""
     draw, end = random.Random(seed), time.monotonic() + seconds
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (6 << 30, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.chdir(folder)
     file, count, texts = pathlib.Path("m.onnx"), 0, 0
-
-    def say(text):
-        os.write(pipe, (text.replace("\n", " ") + "\n").encode())
-    while time.monotonic() < end:
+    while not count or time.monotonic() < end:
         data = changed(draw, draw.choice(corpus))
         file.write_bytes(data)
         count += 1
+        say("case")
         begin, batch = time.process_time(), draw.choice([None, None, True, False])
         try:
             text, weights, _ = onnx_import.import_onnx(file, pathlib.Path("m.net"), batch=batch)
             texts += 1
+            say("network")
             if check and texts % 10 == 1:
                 pathlib.Path("m.net").write_text(text.replace('    init      = "m.safetensors"\n', ""))
                 done = subprocess.run([check, "check", "m.net"], capture_output=True, text=True, errors="replace",
@@ -244,14 +251,13 @@ def worker(seed, corpus, seconds, folder, pipe, check):
         except (MemoryError, RecursionError):  # one message, in onnx_reader
             say("memory")
         except Exception as e:
-            import traceback
             where = traceback.extract_tb(e.__traceback__)[-1]
             say(f"wrong {type(e).__name__} {str(e)[:200]} in {pathlib.Path(where.filename).name}, line {where.lineno} (kept: wrong{seed}_{count}.onnx, batch {batch})")
             file.rename(f"wrong{seed}_{count}.onnx")
         if time.process_time() - begin > SLOWEST:
             say(f"wrong: {time.process_time() - begin:.0f} s of computing (slow{seed}_{count}.onnx)")
+            file.write_bytes(data)  # it has another name if it is wrong, too
             file.rename(f"slow{seed}_{count}.onnx")
-    say(f"done {count} {texts}")
 
 
 def main():
@@ -279,15 +285,25 @@ def main():
         child = os.fork()
         if not child:
             os.close(read)
+
+            def say(text):
+                os.write(write, (text.replace("\n", " ") + "\n").encode())
+            status = 1
             try:
-                worker(seed, corpus, min(60.0, end - time.monotonic()), folder, write, words.check)
+                worker(seed, corpus, min(60.0, end - time.monotonic()), folder, say, words.check)
+                status = 0
+            except BaseException as e:
+                at = ", ".join(f"line {t.lineno} ({t.name})" for t in traceback.extract_tb(e.__traceback__) if t.filename == __file__)
+                say(f"wrong: an exception of onnx_files.py, {at}: {type(e).__name__} {str(e)[:200]}")
             finally:
-                os._exit(0)
+                os._exit(status)
         os.close(write)
         with os.fdopen(read) as lines:
             for line in lines:
-                if line.startswith("done "):
-                    cases, texts = cases + int(line.split()[1]), texts + int(line.split()[2])
+                if line.startswith("case"):
+                    cases += 1
+                elif line.startswith("network"):
+                    texts += 1
                 elif line.startswith("memory"):
                     memory += 1
                 else:
@@ -299,6 +315,10 @@ def main():
             kept = os.path.join(folder, f"crash{seed}.onnx")
             os.rename(os.path.join(folder, "m.onnx"), kept)
             print(f"# a crash by signal {signal.Signals(os.WTERMSIG(status)).name}: {kept}", flush=True)
+        elif status and not bad:
+            bad.append(f"worker {seed} ended with status {os.WEXITSTATUS(status)}")
+    if not cases:
+        bad.append("no file was changed")
     print(f"# {cases} changed files, {texts} are networks, {memory} need too much memory, {crashes} crashes of onnx, {len(refused)} texts that the compiler refuses" + f"; {folder}" * bool(bad or crashes))
     print(f"not ok changed files: {bad[0]}" if bad else "ok changed files")
     if not bad and not crashes:
