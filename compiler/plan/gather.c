@@ -3,8 +3,9 @@
  * In: a phase that gathers each such weight (--shard weights) once: a copy of the own part into a temporary, and an ALL_GATHER
  * there. Out: the same phase, but a weight is gathered again if another gathered weight was used meanwhile. So a temporary lives
  * from its gather to the end of one use: in the forward pass, in the backward pass, and once for each use of a tied weight. The
- * gathered bits are the same, so no result changes. The pass is idempotent: it is applied again after rematerialization
- * (recompute.c), which may read a weight in other places.
+ * gathered bits are the same, so no result changes. A task after the update of a weight still reads the weight as it was before,
+ * so nothing is gathered after the update; it counts as a use if the gathered weight is read later. The pass is idempotent: it is
+ * applied again after rematerialization (recompute.c), which may read a weight in other places.
  *
  * When each gather begins is decided in gather_starts.c.
  *
@@ -17,11 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* open: number of the use that it is gathered for; 0: none */
 typedef struct Gather {
     Task *copy, *transfer;
     Tensor *whole;
-    int open;
+    int open; /* number of the use that it is gathered for; 0: none */
+    int last; /* the last task that reads it */
+    bool updated;
 } Gather;
 
 typedef struct Gathering {
@@ -82,7 +84,7 @@ static void find_gathers(Gathering *g, bool *gathers)
             continue;
         int *of = &g->of_variable[copy->reads[0]->index];
         if (!*of) {
-            APPEND(g->gathers, g->count, ((Gather){copy, transfer, transfer->writes[0], 0}));
+            APPEND(g->gathers, g->count, ((Gather){copy, transfer, transfer->writes[0], 0, t, false}));
             *of = g->count;
         }
         g->of_tensor[transfer->writes[0]->id] = *of - 1;
@@ -93,6 +95,10 @@ static void find_gathers(Gathering *g, bool *gathers)
                 break;
             }
     }
+    for (int t = 0; t < p->task_count; t++)
+        for (int i = 0; i < p->tasks[t]->read_count && !gathers[t]; i++)
+            if (g->of_tensor[p->tasks[t]->reads[i]->id] >= 0)
+                g->gathers[g->of_tensor[p->tasks[t]->reads[i]->id]].last = t;
 }
 
 static Tensor *add_tensor(Phase *p, const Tensor *like)
@@ -115,6 +121,16 @@ static void gather(Gathering *g, Gather *x, bool again, bool backward)
     APPEND(g->tasks, g->task_count, transfer);
 }
 
+static void use_gathered(Gathering *g, Gather *x, bool backward, bool *any)
+{
+    if (!*any)
+        g->use++;
+    *any = true;
+    if (x->open == 0 || (x->open < g->use - 1 && !x->updated))
+        gather(g, x, x->open > 0, backward);
+    x->open = g->use;
+}
+
 static void read_gathered(Gathering *g, Task *t, int tensors, bool *any)
 {
     for (int i = 0; i < t->read_count; i++) {
@@ -122,13 +138,22 @@ static void read_gathered(Gathering *g, Task *t, int tensors, bool *any)
         Gather *x = of >= 0 ? &g->gathers[of] : NULL;
         if (!x)
             continue;
-        if (!*any)
-            g->use++;
-        *any = true;
-        if (x->open < g->use - 1 || x->open == 0)
-            gather(g, x, x->open > 0, t->backward);
-        x->open = g->use;
+        use_gathered(g, x, t->backward, any);
         t->reads[i] = x->whole;
+    }
+}
+
+/* end: the first task after this one and its epilogues */
+static void update_gathered(Gathering *g, const Task *t, int end, bool *any)
+{
+    for (int i = 0; i < t->write_count; i++) {
+        int of = t->writes[i]->kind == TENSOR_VARIABLE ? g->of_variable[t->writes[i]->index] : 0;
+        Gather *x = of ? &g->gathers[of - 1] : NULL;
+        if (!x)
+            continue;
+        if (x->last >= end)
+            use_gathered(g, x, t->backward, any);
+        x->updated = true;
     }
 }
 
@@ -142,6 +167,8 @@ static int use_weights(Gathering *g, int t, int tensors)
         end++;
     for (int k = t; k < end; k++)
         read_gathered(g, p->tasks[k], tensors, &any);
+    for (int k = t; k < end; k++)
+        update_gathered(g, p->tasks[k], end, &any);
     for (; t < end; t++)
         APPEND(g->tasks, g->task_count, p->tasks[t]);
     return end;
