@@ -1,4 +1,5 @@
 /* dumps.c: what --emit prints after a pass, and --from reads in place of earlier ones. */
+#include "compiler/base/json.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/passes.h"
 #include "compiler/driver/plan.h"
@@ -91,10 +92,11 @@ void dump_kernels(const Compilation *c, Text *t) { c->program->target->print_all
 static void launch_json(const Kernel *k, const mgpu_launch *l, Text *t)
 {
     const Kernel *of = k->canonical ? k->canonical : k; /* which has the text */
-    text_add(t,
-             "{\"function\":\"%s%s\",\"from\":%lld,\"to\":%lld,\"iterations\":%lld,\"iterations_per_sample\":%lld,\"group\":%lld",
-             of->name, l->function + strlen(k->name), (long long)l->from, (long long)l->to, (long long)l->iterations,
-             (long long)l->iterations_per_sample, (long long)l->group);
+    text_add(t, "{\"function\":");
+    json_text(t, format("%s%s", of->name, l->function + strlen(k->name)));
+    text_add(t, ",\"from\":%lld,\"to\":%lld,\"iterations\":%lld,\"iterations_per_sample\":%lld,\"group\":%lld",
+             (long long)l->from, (long long)l->to, (long long)l->iterations, (long long)l->iterations_per_sample,
+             (long long)l->group);
     text_add(t, ",\"per_block\":%lld,\"most\":%lld,\"threads\":%d,\"shared_bytes\":%d}", (long long)l->per_block,
              (long long)l->most, l->threads, l->shared_bytes);
 }
@@ -104,14 +106,20 @@ static void kernel_json(const Target *target, const Kernel *k, Text *t)
     mgpu_launch launch[2] = {{0}};
     mgpu_library_matmul m;
     target->launches(k, launch);
-    text_add(t, "{\"kernel\":\"%s\",\"label\":\"%s\",\"line\":%d,\"launches\":[", k->name, kernel_label(k), model_line(k->at));
+    text_add(t, "{\"kernel\":");
+    json_text(t, k->name);
+    text_add(t, ",\"label\":");
+    json_text(t, kernel_label(k));
+    text_add(t, ",\"line\":%d,\"launches\":[", model_line(k->at));
     for (int i = 0; i < COUNT(launch) && launch[i].function; i++) {
         text_add(t, "%s", i ? "," : "");
         launch_json(k, &launch[i], t);
     }
     text_add(t, "]");
-    if (k->attention)
-        text_add(t, ",\"attention\":\"%s\"", attention_table(k->attention)->backward ? "gradient" : "forward");
+    if (k->attention) {
+        text_add(t, ",\"attention\":");
+        json_text(t, attention_table(k->attention)->backward ? "gradient" : "forward");
+    }
     if (k->contraction && !k->in_tiles_of && target->library_matmul && target->library_matmul(k->contraction, &m))
         text_add(t, ",\"library_matmul\":{\"extent\":[%lld,%lld,%lld,%lld],\"sampled\":%d,\"pitch\":[%lld,%lld,%lld]}",
                  (long long)m.extent[0], (long long)m.extent[1], (long long)m.extent[2], (long long)m.extent[3], m.sampled,
