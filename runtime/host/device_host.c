@@ -123,7 +123,7 @@ static Device *host_open(const DevicePlan *p)
     d->staging = zeroed(d->staging_bytes);
     d->argument = calloc((size_t)pool->threads, sizeof *d->argument);
     d->worked = calloc((size_t)pool->threads, sizeof *d->worked);
-    if (p->program->exact)
+    if (p->program && p->program->exact)
         find_shards(d, p);
     if (!d->arena || !d->staging || !d->argument || !d->worked || (d->shards && !d->partial)) {
         host_close(d);
