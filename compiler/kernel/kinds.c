@@ -120,9 +120,10 @@ static bool add_gathered(Task *t, const Kernel *k, const Tensor *x)
     double elements = 0;
     for (int i = 0; i < k->nest_count && gathers; i++)
         elements += gathered_elements(&k->nests[i], x, &samples, &gathers);
-    if (!gathers || elements == 0)
+    bool by_sample = samples && !x->has_samples;
+    if (!gathers || elements == 0 || (by_sample && !x->node)) /* a step's value in a scan has no node, which knows the model */
         return false;
-    double calls = samples && !x->has_samples ? (double)model_samples(x->node->graph->model) : 1;
+    double calls = by_sample ? (double)model_samples(x->node->graph->model) : 1;
     if (elements * calls >= (double)shape_count(&x->shape))
         return false;
     add_cost(t, 0, elements * dtype_bytes(x->dtype), samples);
