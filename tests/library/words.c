@@ -161,6 +161,18 @@ static long resident_kib(void)
     return kib;
 }
 
+/* Returns the fewest entries within some milliseconds: a thread that was joined is listed for a moment longer. */
+static int settled(const char *path)
+{
+    int least = entries(path);
+    for (int i = 0; i < 10; i++) {
+        usleep(2000);
+        int now = entries(path);
+        least = now < least ? now : least;
+    }
+    return least;
+}
+
 /* `once` so many times, the first ones to warm up */
 static void repeat(int times, const char *weights, void (*once)(const char *weights))
 {
@@ -169,13 +181,13 @@ static void repeat(int times, const char *weights, void (*once)(const char *weig
     long kib = 0;
     for (int i = 0; i < times + warm; i++) {
         if (i == warm) {
-            files = entries("/proc/self/fd");
-            threads = entries("/proc/self/task");
+            files = settled("/proc/self/fd");
+            threads = settled("/proc/self/task");
             kib = resident_kib();
         }
         once(weights);
     }
-    if (entries("/proc/self/fd") != files || entries("/proc/self/task") != threads)
+    if (settled("/proc/self/fd") != files || settled("/proc/self/task") != threads)
         fail("files or threads are left behind");
     if (resident_kib() > kib + GROWTH_KIB) {
         printf("%ld KiB are left behind\n", resident_kib() - kib);
