@@ -332,7 +332,8 @@ struct Kernel {
     int write_count;
 };
 
-/* phase.c: Returns the types of the results of an exact program's kernel as C, if some of them are sums over samples; else NULL. */
+/* phase.c: Returns the types of the results of an exact program's kernel as C, if some of them are sums over samples; else
+ * NULL. */
 const char *kernel_types_of_sums(const Kernel *);
 /* Returns the kernel whose functions k uses. */
 static inline const Kernel *kernel_function(const Kernel *k) { return k->canonical ? k->canonical : k; }
@@ -357,8 +358,8 @@ static inline bool store_is_outer(const Nest *nest, const Store *s, bool finish)
 bool offset_is_digit(const Expr *offset, int axis, const Expr *term, int64_t factor, int64_t extent);
 /* Returns the term of a scatter's offset that comes from the index, and its factor; NULL: none, or it is outside of all loops. */
 const Expr *offset_row_term(const Expr *offset, int64_t *factor);
-/* Returns true if the results are sums over samples of an exact program: the kernel is called for each virtual shard, and has a term for
- * each. On hosts those with `finish` have these in their workspaces. */
+/* Returns true if the results are sums over samples of an exact program: the kernel is called for each virtual shard, and has a
+ * term for each. On hosts those with `finish` have these in their workspaces. */
 bool kernel_sums_shards(const Kernel *);
 Dtype reduction_type(const Reduction *); /* Returns the type of the accumulator. */
 /* Returns true if the nest computes moments, and nothing else. */

@@ -102,7 +102,7 @@ static void price(Distributor *d)
     for (int i = 0; i < g->node_count; i++) {
         if (takes_part(g->nodes[i]))
             d->values[g->nodes[i]->in[0]->id].accumulates = true;
-        /* no other operation can use the parts of moments; and where sums are a fixed tree, only whole ones are equal for all devices */
+        /* no other operation can use the parts of moments; and of exact programs only whole sums are the same for all devices */
         d->values[i].forced = d->values[i].forced || g->nodes[i]->op == OP_MOMENTS || g->model->exact;
     }
     for (int i = 0; i < g->node_count; i++)

@@ -1,5 +1,5 @@
-/* mgpu_device_exact.h: sums by the tree of mgpu_exact.h: kernels of the runtime, for exact programs. Their terms are those of the virtual
- * shards of a device, or of all devices; every sum is rounded to the type, as on the host. */
+/* mgpu_device_exact.h: sums by the tree of mgpu_exact.h: kernels of the runtime, for exact programs. Their terms are those of the
+ * virtual shards of a device, or of all devices; every sum is rounded to the type, as on the host. */
 #ifndef MGPU_DEVICE_EXACT_H
 #define MGPU_DEVICE_EXACT_H
 
@@ -40,8 +40,8 @@ struct mgpu_moments_added {
     }
 };
 
-/* Returns the sum of element `at`: first the leading terms are added in pairs, so many that `width`, a power of two, is left, then
- * neighbours until one is left. A sum of level l is over 2^l of those; it waits in left[l] for its neighbour. */
+/* Returns the sum of element `at`: first the leading terms are added in pairs, so many that `width`, a power of two, is left,
+ * then neighbours until one is left. A sum of level l is over 2^l of those; it waits in left[l] for its neighbour. */
 template <class ADDED> MGPU_FUNCTION typename ADDED::sum mgpu_tree_sum(const mgpu_members &m, int width, int64_t at)
 {
     typedef typename ADDED::stored T;
@@ -97,7 +97,8 @@ MGPU_TREE(moments, mgpu_moments_added) /* an element is the three numbers */
 #undef MGPU_TREE
 
 /* Writes the step block of each virtual shard, so that its first sample is sample 0: one thread for each. */
-extern "C" __global__ void mgpu_shard_steps(mgpu_step *to, const mgpu_step *from, const __grid_constant__ mgpu_shard_begins begins, int shards)
+extern "C" __global__ void mgpu_shard_steps(mgpu_step *to, const mgpu_step *from,
+                                            const __grid_constant__ mgpu_shard_begins begins, int shards)
 {
     const int shard = (int)threadIdx.x;
     static_assert(sizeof(mgpu_step) % sizeof(int64_t) == 0, "a step block is copied in words");

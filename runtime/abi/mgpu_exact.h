@@ -1,15 +1,15 @@
 /* mgpu_exact.h: virtual shards, which make the bits of a step independent of devices and threads (docs/exact.md).
  *
- * A micro-batch is cut into a fixed number of virtual shards, a power of two. Each device has a contiguous run of them, which is a
- * subtree of the binary tree over all shards: as even as such runs can be, the smaller ones first. Sums over samples are formed in
- * each shard by itself, rounded to the type of the value, and added by that tree: within a device, then between devices. */
+ * A micro-batch is cut into a fixed number of virtual shards, a power of two. Each device has a contiguous run of them, which is
+ * a subtree of the binary tree over all shards: as even as such runs can be, the smaller ones first. Sums over samples are formed
+ * in each shard by itself, rounded to the type of the value, and added by that tree: within a device, then between devices. */
 #ifndef MGPU_EXACT_H
 #define MGPU_EXACT_H
 
 #include "mgpu.h"
 
-/* The tree over `terms` terms that are the runs of so many devices (or shards of one device): first the leading terms are added in
- * pairs, so many that a power of two is left, then neighbours until one is left. */
+/* The tree over `terms` terms that are the runs of so many devices (or shards of one device): first the leading terms are added
+ * in pairs, so many that a power of two is left, then neighbours until one is left. */
 static inline int64_t mgpu_tree_width(int64_t terms)
 {
     int64_t width = 1;
@@ -32,11 +32,23 @@ static inline int64_t mgpu_shard_groups(int64_t groups, int64_t shards, int64_t 
     return groups / shards * k + groups % shards * k / shards;
 }
 
+/* Sets first[0 .. n] to the first samples, from the device's own first one on, of the n virtual shards of device d, and to the end
+ * of the last one. Returns n. */
+static inline int64_t mgpu_device_shards(const mgpu_program *p, const mgpu_plan *plan, int d, int64_t *first)
+{
+    int64_t group = p->group > 1 ? p->group : 1, groups = plan->micro / group;
+    int64_t begin = mgpu_first_shard(p->exact, plan->devices, d),
+            shards = mgpu_first_shard(p->exact, plan->devices, d + 1) - begin;
+    for (int64_t k = 0; k <= shards; k++)
+        first[k] = group * (mgpu_shard_groups(groups, p->exact, begin + k) - mgpu_shard_groups(groups, p->exact, begin));
+    return shards;
+}
+
 /* Adds terms [0, count) of `from`, elements [begin, end), by the tree, to `to`, which may be one of them. Every sum is rounded to
  * the type. */
 void mgpu_add_tree(void *to, const void *const *from, int64_t count, uint8_t dtype, int64_t begin, int64_t end);
-/* For the partial sums of a kernel's calls, part->stride bytes apart, part->threads of them: rounds each to the value's type and adds
- * them by the tree; the sum stands in the first, in the type `held`: MGPU_F64, or that of the value. */
+/* For the partial sums of a kernel's calls, part->stride bytes apart, part->threads of them: rounds each to the value's type and
+ * adds them by the tree; the sum stands in the first, in the type `held`: MGPU_F64, or that of the value. */
 void mgpu_add_shards(void *partial, int64_t count, uint8_t held, uint8_t value, const mgpu_part *part);
 /* Likewise for moments: number, mean and squares are those of the first. */
 void mgpu_merge_shards(double *number, double *mean, double *squares, int64_t count, const mgpu_part *part);

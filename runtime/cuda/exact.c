@@ -1,9 +1,9 @@
 /* exact.c: sums over samples of exact programs (mgpu_exact.h) on a GPU.
  *
- * The order of the sums of a kernel depends on the number of samples. So a kernel with `sums` is launched once for each virtual shard, as
- * if its samples were all: what has samples begins at the shard's first sample, as does a copy of the step block; each sum
- * goes to a term, and when all terms are there, a kernel adds them by the tree (mgpu_device_exact.h). The terms of a shard without samples
- * are 0. All this is work of the lane comp, so one room for terms is enough for all calls. */
+ * The order of the sums of a kernel depends on the number of samples. So a kernel with `sums` is launched once for each virtual
+ * shard, as if its samples were all: what has samples begins at the shard's first sample, as does a copy of the step block; each
+ * sum goes to a term, and when all terms are there, a kernel adds them by the tree (mgpu_device_exact.h). The terms of a shard
+ * without samples are 0. All this is work of the lane comp, so one room for terms is enough for all calls. */
 #include "runtime/abi/mgpu_exact.h"
 #include "runtime/abi/mgpu_members.h"
 #include "runtime/base/base.h"
@@ -47,14 +47,12 @@ static int64_t bytes_of_terms(const mgpu_device_phase *p, const mgpu_op *op)
 
 static void find_shards(CudaShards *s, const CudaDevice *d)
 {
-    int64_t all = d->program->exact, group = d->program->group > 1 ? d->program->group : 1, groups = d->plan->micro / group;
-    int64_t first = mgpu_first_shard(all, d->plan->devices, d->number), before = mgpu_shard_groups(groups, all, first);
-    s->count = (int)(mgpu_first_shard(all, d->plan->devices, d->number + 1) - first);
-    if (s->count > MGPU_MOST_MEMBERS)
-        mgpu_die("a GPU with %d virtual shards", s->count);
-    for (int k = 0; k < s->count; k++)
-        s->begins.begin[k] = group * (mgpu_shard_groups(groups, all, first + k) - before);
-    s->end = group * (mgpu_shard_groups(groups, all, first + s->count) - before);
+    int64_t first[MGPU_MOST_MEMBERS + 1];
+    if (d->program->exact > MGPU_MOST_MEMBERS)
+        mgpu_die("a GPU with %lld virtual shards", (long long)d->program->exact);
+    s->count = (int)mgpu_device_shards(d->program, d->plan, d->number, first);
+    memcpy(s->begins.begin, first, (size_t)s->count * sizeof *first);
+    s->end = first[s->count];
 }
 
 void mgpu_cuda_open_shards(CudaDevice *d)

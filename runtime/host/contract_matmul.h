@@ -204,7 +204,8 @@ typedef struct mgpu_unroll {
     int64_t columns; /* of N per place */
 } mgpu_unroll;
 
-/* What becomes of the sums over a block of K. */
+/* What becomes of the sums over a block of K: C is replaced by them, they are added to C, or each goes on from C as one sum over
+ * all blocks of K would. */
 typedef enum mgpu_addition { MGPU_STORED, MGPU_ADDED, MGPU_CONTINUED } mgpu_addition;
 
 /* ---- one matmul: a contraction with a fixed number of samples and one phase of every window */

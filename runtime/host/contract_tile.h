@@ -76,9 +76,8 @@ MGPU_INLINE void MGPU_NAME(store_part)(MGPU_REAL *to, MASK mask, VECTOR value)
 /* ---- A tile: ROWS x (VECTORS of) columns of C, over `depth` elements of K. A's element (r, k) is a[row[r] + along_k[k]] (for
  * tiles of the batch, a vector of the columns there). B's (k, v) is the vector at b[k * ldb + v * next_b] (for tiles of the
  * batch, only its columns). Meanwhile the tile prefetches some of what comes next. C: rows at c + row_c[r] for r < used, with
- * contiguous columns, of which the last vector has `columns`; the result is stored (MGPU_STORED), added to it (MGPU_ADDED), or the
- * sum goes on from it (MGPU_CONTINUED), which gives the bits of one sum over all blocks of K. row has ROWS elements. With
- * one vector, loading A would limit the speed, so the rows' addresses are used for two elements of K. */
+ * contiguous columns, of which the last vector has `columns`; `add` says what becomes of it. row has ROWS elements. With one
+ * vector, loading A would limit the speed, so the rows' addresses are used for two elements of K. */
 typedef void MGPU_NAME(tile)(int64_t depth, const MGPU_REAL *a, const int64_t *row, const int64_t *along_k, const MGPU_REAL *b,
                              int64_t ldb, int64_t next_b, MGPU_REAL *c, const int64_t *row_c, int64_t used, int64_t columns,
                              mgpu_addition add, mgpu_prefetch *ahead);

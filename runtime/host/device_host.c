@@ -4,8 +4,8 @@
  * the region, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it.
  *
  * Exact programs (mgpu_exact.h): a chunk is a virtual shard. Partial sums have a place for each shard, not for each thread, and
- * kernels that sum samples by themselves are called for each shard, with a result for each; when all are done, these are added by the
- * tree. Sums that have nothing to do with samples are divided into RANGE_PARTS in place of threads. */
+ * kernels that sum samples by themselves are called for each shard, with a result for each; when all are done, these are added by
+ * the tree. Sums that have nothing to do with samples are divided into RANGE_PARTS in place of threads. */
 #include "runtime/abi/mgpu_exact.h"
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
@@ -94,13 +94,8 @@ static void host_leave(DeviceSet *machine) { (void)machine; }
 /* Sets the device's virtual shards. */
 static void find_shards(Device *d, const DevicePlan *p)
 {
-    int64_t all = p->program->exact, group = p->program->group > 1 ? p->program->group : 1, groups = p->plan->micro / group;
-    int64_t first = mgpu_first_shard(all, p->plan->devices, p->number),
-            end = mgpu_first_shard(all, p->plan->devices, p->number + 1);
-    d->shards = end - first;
-    d->shard = mgpu_allocate((size_t)d->shards + 1, sizeof *d->shard);
-    for (int64_t k = 0; k <= d->shards; k++)
-        d->shard[k] = group * (mgpu_shard_groups(groups, all, first + k) - mgpu_shard_groups(groups, all, first));
+    d->shard = mgpu_allocate((size_t)p->program->exact + 1, sizeof *d->shard);
+    d->shards = mgpu_device_shards(p->program, p->plan, p->number, d->shard);
     d->places = d->shards > RANGE_PARTS ? (int)d->shards : RANGE_PARTS;
     d->partial_bytes = d->places * d->work_bytes;
     d->partial = zeroed(d->partial_bytes);
@@ -373,7 +368,22 @@ static void finish_calls(Device *d, int thread)
     }
 }
 
-/* Each thread takes some of the device's virtual shards, one at a time. */
+/* A thread takes its samples through all calls, a chunk at a time. */
+static void run_chunks(Device *d, int thread)
+{
+    int64_t n = samples_of(d), at = n * thread / threads_of(d), end = n * (thread + 1) / threads_of(d);
+    int64_t chunk = d->region->chunk > 0 ? d->region->chunk : n;
+    bool first = true;
+    do {
+        int64_t next = end - at < chunk ? end : at + chunk;
+        for (int i = 0; i < d->region->count; i++)
+            call_part(d, i, thread, at, next, first, first, 0);
+        first = false;
+        at = next;
+    } while (at < end);
+}
+
+/* A thread takes its virtual shards through all calls, one at a time. */
 static void run_shards(Device *d, int thread)
 {
     int64_t n = samples_of(d), threads = threads_of(d), shard = d->shards * thread / threads,
@@ -394,26 +404,8 @@ static void run_shards(Device *d, int thread)
 static void run_share(void *context, int thread)
 {
     Device *d = context;
-    if (by_shard(d)) {
-        double start = d->region->launch_timed ? mgpu_seconds() : 0;
-        run_shards(d, thread);
-        if (d->finishes)
-            finish_calls(d, thread);
-        if (d->region->launch_timed)
-            d->worked[thread] = mgpu_seconds() - start;
-        return;
-    }
-    int64_t n = samples_of(d), at = n * thread / threads_of(d), end = n * (thread + 1) / threads_of(d);
-    int64_t chunk = d->region->chunk > 0 ? d->region->chunk : n;
-    bool first = true;
     double began = d->region->launch_timed ? mgpu_seconds() : 0;
-    do {
-        int64_t next = end - at < chunk ? end : at + chunk;
-        for (int i = 0; i < d->region->count; i++)
-            call_part(d, i, thread, at, next, first, first, 0);
-        first = false;
-        at = next;
-    } while (at < end);
+    (by_shard(d) ? run_shards : run_chunks)(d, thread);
     if (d->finishes)
         finish_calls(d, thread);
     if (d->region->launch_timed)

@@ -1,5 +1,6 @@
-/* gathered_sums.c: transfers in which every member receives what all have sent and sums it by itself, in the members' order: one-bit
- * gradients, and moments; between processes also the sums of exact programs, as a process may have devices that are no subtree. */
+/* gathered_sums.c: transfers in which every member receives what all have sent and sums it by itself, in the members' order:
+ * one-bit gradients, and moments; between processes also the sums of exact programs, as a process may have devices that are no
+ * subtree. */
 #include "runtime/abi/mgpu_exact.h"
 #include "runtime/abi/mgpu_moments.h"
 #include "runtime/abi/mgpu_rounds.h"

@@ -29,8 +29,8 @@ struct CudaMatmul {
 };
 
 /* type: stored types, MGPU_F32 ..., of A, B, C of the table; aligned: they begin at multiples of 16 bytes. samples: a likely
- * number. exact: results may not depend on their number. block: one block of threads computes it (mgpu_contract_block). tf32: f32 operands may be rounded.
- * place: 0: the tiles with the best estimate, 1: the next ones, ... */
+ * number. exact: results may not depend on their number. block: one block of threads computes it (mgpu_contract_block).
+ * tf32: f32 operands may be rounded. place: 0: the tiles with the best estimate, 1: the next ones, ... */
 typedef struct CudaOptions {
     uint8_t type[3];
     bool aligned[3];
