@@ -146,8 +146,12 @@ static const char *not_exact(const Compilation *c)
     const char *on_gpus = c->program->target->own_memory ? not_exact_on_gpus(m, o) : NULL;
     if (on_gpus)
         return on_gpus;
-    if (m->accumulate > 1 || m->fit_accumulate)
-        return "accumulate: sums of micro-batches are added one after the other; leave it out, or exact";
+    if (m->fit_accumulate)
+        return "accumulate = \"auto\": what fits would decide how many virtual shards a micro-batch has; give the number";
+    if (m->accumulate > m->exact || (m->accumulate & (m->accumulate - 1)))
+        return format(
+            "accumulate = %lld: each micro-batch has equally many virtual shards, so accumulate is a power of two, at most %lld",
+            (long long)m->accumulate, (long long)m->exact);
     if (m->shard_statistics)
         return "stats = \"shard\": such statistics are those of a device; leave it out, for statistics of the whole batch";
     if (policy->order != ORDER_SYNCHRONOUS || policy->gradients != GRADIENTS_EXACT || policy->variables != VARIABLES_REPLICATED)
@@ -161,17 +165,18 @@ static const char *not_exact(const Compilation *c)
 
 static void check_exact(const Compilation *c)
 {
-    long long exact = c->program->model->exact;
+    const Model *m = c->program->model;
+    long long exact = m->exact, parts = m->accumulate > 1 ? m->accumulate : 1;
     const char *with = not_exact(c);
     if (with)
         fail(2, "exact = %lld does not go with %s", exact, with);
     for (int i = 0; i < c->program->plan_count; i++)
-        if (c->program->plans[i].devices > exact)
+        if (c->program->plans[i].devices > exact / parts)
             fail(
                 2,
-                "exact = %lld has no virtual shard for each of %d devices; use at most %lld, or a larger power of two: --set exact=%d",
-                exact, c->program->plans[i].devices, exact,
-                1 << (32 - __builtin_clz((unsigned)c->program->plans[i].devices - 1)));
+                "exact = %lld%s has no virtual shard for each of %d devices; use at most %lld, or a larger power of two: --set exact=%lld",
+                exact, parts > 1 ? format(" with accumulate = %lld", parts) : "", c->program->plans[i].devices, exact / parts,
+                parts << (32 - __builtin_clz((unsigned)c->program->plans[i].devices - 1)));
 }
 
 void pass_distribute(Compilation *c)
@@ -186,6 +191,8 @@ void pass_distribute(Compilation *c)
     if (train && c->program->model->accumulate > 1) {
         split_micro_batches(c->program->model, train, &train, &c->graphs[PHASE_ACCUMULATE], &c->graphs[PHASE_PROLOGUE]);
         replace(&c->graphs[PHASE_TRAIN], train);
+        if (c->program->model->exact && c->graphs[PHASE_EVAL])
+            replace(&c->graphs[PHASE_EVAL], evaluate_micro_batches(c->program->model, c->graphs[PHASE_EVAL]));
     }
 }
 

@@ -11,6 +11,10 @@
  * All accumulators start from zero where RUN_MICRO is 0. In accumulate and train_last the REDUCE of a denominator reduces the
  * prologue's accumulator, which is complete before the first of them runs.
  *
+ * In exact models, whose sums are a binary tree over the virtual shards of the whole step (mgpu_exact.h), a micro-batch has a
+ * subtree. Its Partial is reduced at once, and what is accumulated are sums of all devices, of which neighbours are added: a sum
+ * over 2^l micro-batches waits for the next one in accumulator l. The prologue has one accumulator more, for the whole sum.
+ *
  * A denominator is a REDUCE on which a value of a sample, or another sum over samples, depends. It must not depend on weights:
  * the forward pass of the other micro-batches would have to run first. Updates of Partial accumulators (metrics) are in both
  * graphs of the step: each adds its own samples. */
@@ -20,7 +24,7 @@
 typedef struct Cut { /* a REDUCE */
     Node *reduce;
     bool needed_early; /* needed within forward or backward */
-    int variable;
+    int variable;      /* its accumulator, of exact models the first */
 } Cut;
 
 typedef struct Splitter {
@@ -29,6 +33,7 @@ typedef struct Splitter {
     Cut *cuts;
     int cut_count;
     int *cut_of; /* by node id: the cut of a REDUCE + 1 */
+    int levels;  /* of the tree over micro-batches of an exact model; else 0 */
 } Splitter;
 
 /* Marks the nodes that the marked nodes depend on. */
@@ -78,18 +83,38 @@ static const Node *sum_too_early(const Splitter *s)
     return found;
 }
 
-static void add_accumulators(Splitter *s)
+/* early: the name of those of sums that are needed early; NULL: they get none */
+static void add_accumulators(Splitter *s, const char *name, const char *early)
 {
     for (int c = 0; c < s->cut_count; c++) {
+        if (s->cuts[c].needed_early && !early)
+            continue;
         const Node *p = s->cuts[c].reduce->in[0];
-        Variable v = {
-            .kind = ACCUMULATOR, .dtype = p->dtype, .shape = p->shape, .placement = {{IS_PARTIAL}}, .owner = -1, .at = p->at};
-        v.name = format("%s.%d", s->cuts[c].needed_early ? "prologue" : "accumulate", c);
-        for (int i = 0; i < MAX_RANK; i++)
-            v.order[i] = i;
+        int count = s->levels ? s->levels + s->cuts[c].needed_early : 1;
         s->cuts[c].variable = s->model->variable_count;
-        APPEND(s->model->variables, s->model->variable_count, v);
+        for (int l = 0; l < count; l++) {
+            Variable v = {.kind = ACCUMULATOR,
+                          .dtype = p->dtype,
+                          .shape = p->shape,
+                          .placement = {{s->levels ? IS_REPLICATED : IS_PARTIAL}},
+                          .owner = -1,
+                          .at = p->at};
+            v.name = format("%s.%d%s", s->cuts[c].needed_early ? early : name, c, s->levels ? format(".%d", l) : "");
+            for (int i = 0; i < MAX_RANK; i++)
+                v.order[i] = i;
+            APPEND(s->model->variables, s->model->variable_count, v);
+        }
     }
+}
+
+/* Returns the sum of p over the devices. */
+static Node *reduced(Graph *g, const Cut *cut, Node *p)
+{
+    int from = g->node_count;
+    set_position(g, cut->reduce);
+    Node *sum = NODE(g, cut->reduce->op, NULL, 0, NULL, p);
+    graph_place(g, from);
+    return sum;
 }
 
 /* Returns where(micro == 0, 0, accumulator) + p. Moments are merged; each device has its own. */
@@ -110,7 +135,63 @@ static Node *accumulated(Graph *g, const Cut *cut, Node *p)
     return sum;
 }
 
+/* ---- exact models: a tree over the micro-batches */
+
+/* Returns whether the sum over this micro-batch and the 2^level - 1 before it waits for the next one. */
+static Node *sum_waits(Graph *g, int level, Shape shape)
+{
+    Node *place = graph_binary(g, OP_MOD, graph_run(g, RUN_MICRO, 0), graph_weak(g, (double)(INT64_C(2) << level)));
+    return graph_broadcast(g, graph_binary(g, OP_EQ, place, graph_weak(g, (double)((INT64_C(1) << level) - 1))), shape);
+}
+
+/* Returns the sum of accumulators 0 to level - 1 and the micro-batch: over 2^level micro-batches, if this is the last of them. */
+static Node *sum_of_level(Graph *g, const Cut *cut, Node *sum, int level)
+{
+    for (int l = 0; l < level; l++) {
+        Node *before = graph_variable(g, cut->variable + l);
+        sum = cut->reduce->op == OP_REDUCE_MOMENTS ? graph_merge_moments(g, before, sum) : graph_binary(g, OP_ADD, before, sum);
+    }
+    return sum;
+}
+
+/* Updates the first `count` accumulators of a cut: the sum waits in one of them. */
+static void update_levels(const Splitter *s, Graph *g, const Cut *cut, Node *p, int count)
+{
+    Node *sum = reduced(g, cut, p);
+    int from = g->node_count;
+    set_position(g, cut->reduce);
+    for (int l = 0; l < count; l++) {
+        int v = cut->variable + l;
+        Node *value = graph_where(g, sum_waits(g, l, sum->shape), sum_of_level(g, cut, sum, l), graph_variable(g, v));
+        graph_result(g, ROLE_UPDATE, s->model->variables[v].name, v, value, NULL);
+    }
+    graph_place(g, from);
+}
+
+/* Returns the sum over all micro-batches, of which this is the last. */
+static Node *sum_of_step(const Splitter *s, Graph *g, const Cut *cut, Node *p)
+{
+    Node *sum = reduced(g, cut, p);
+    int from = g->node_count;
+    set_position(g, cut->reduce);
+    sum = sum_of_level(g, cut, sum, s->levels);
+    graph_place(g, from);
+    return sum;
+}
+
+/* ---- the graphs */
+
 static void copy_placed(Graph *target, Node *n) { graph_copy_node(target, n)->placement = n->placement; }
+
+/* Adds a micro-batch that is not the step's last, or one of the prologue. */
+static void accumulate(const Splitter *s, Graph *g, const Cut *cut)
+{
+    Node *p = cut->reduce->in[0]->mapped;
+    if (s->levels)
+        update_levels(s, g, cut, p, s->levels + cut->needed_early);
+    else
+        graph_result(g, ROLE_UPDATE, s->model->variables[cut->variable].name, cut->variable, accumulated(g, cut, p), NULL);
+}
 
 static Graph *make_prologue(const Splitter *s)
 {
@@ -127,19 +208,18 @@ static Graph *make_prologue(const Splitter *s)
         if (needed[i])
             copy_placed(g, train->nodes[i]);
     for (int c = 0; c < s->cut_count; c++)
-        if (s->cuts[c].needed_early) {
-            Node *sum = accumulated(g, &s->cuts[c], s->cuts[c].reduce->in[0]->mapped);
-            graph_result(g, ROLE_UPDATE, s->model->variables[s->cuts[c].variable].name, s->cuts[c].variable, sum, NULL);
-        }
+        if (s->cuts[c].needed_early)
+            accumulate(s, g, &s->cuts[c]);
     return g;
 }
 
 /* Returns what the prologue has summed, reduced. */
-static Node *denominator(Graph *g, const Cut *cut)
+static Node *denominator(const Splitter *s, Graph *g, const Cut *cut)
 {
     int from = g->node_count;
     set_position(g, cut->reduce);
-    Node *sum = NODE(g, cut->reduce->op, NULL, 0, NULL, graph_variable(g, cut->variable));
+    Node *sum = graph_variable(g, cut->variable + s->levels);
+    sum = s->levels ? sum : NODE(g, cut->reduce->op, NULL, 0, NULL, sum);
     graph_place(g, from);
     return sum;
 }
@@ -168,15 +248,13 @@ static Graph *make_accumulate(const Splitter *s)
         if (!needed[i])
             continue;
         if (s->cut_of[i])
-            map_node(n, denominator(g, &s->cuts[s->cut_of[i] - 1]));
+            map_node(n, denominator(s, g, &s->cuts[s->cut_of[i] - 1]));
         else
             copy_placed(g, n);
     }
     for (int c = 0; c < s->cut_count; c++)
-        if (!s->cuts[c].needed_early) {
-            Node *sum = accumulated(g, &s->cuts[c], s->cuts[c].reduce->in[0]->mapped);
-            graph_result(g, ROLE_UPDATE, s->model->variables[s->cuts[c].variable].name, s->cuts[c].variable, sum, NULL);
-        }
+        if (!s->cuts[c].needed_early)
+            accumulate(s, g, &s->cuts[c]);
     for (int i = 0; i < train->result_count; i++) {
         Result r = train->results[i];
         if (!is_partial_update(s->model, &r))
@@ -198,15 +276,12 @@ static Graph *make_last(const Splitter *s)
             continue;
         }
         const Cut *cut = &s->cuts[s->cut_of[i] - 1];
-        if (cut->needed_early) {
-            map_node(n, denominator(g, cut));
-        } else {
-            Node *sum = accumulated(g, cut, n->in[0]->mapped);
-            int from = g->node_count;
-            set_position(g, n);
-            map_node(n, NODE(g, n->op, NULL, 0, NULL, sum));
-            graph_place(g, from);
-        }
+        if (cut->needed_early)
+            map_node(n, denominator(s, g, cut));
+        else if (s->levels)
+            map_node(n, sum_of_step(s, g, cut, n->in[0]->mapped));
+        else
+            map_node(n, reduced(g, cut, accumulated(g, cut, n->in[0]->mapped)));
     }
     graph_copy_results(g, train);
     return g;
@@ -215,6 +290,8 @@ static Graph *make_last(const Splitter *s)
 static Splitter splitter(Model *m, const Graph *train)
 {
     Splitter s = {.model = m, .train = train, .cut_of = NEW_ARRAY(int, train->node_count)};
+    for (int64_t parts = m->exact ? m->accumulate : 1; parts > 1; parts /= 2)
+        s.levels++;
     find_cuts(&s);
     return s;
 }
@@ -239,8 +316,37 @@ void split_micro_batches(Model *m, Graph *train, Graph **train_last, Graph **acc
                  "depends on weights; sum over groups of samples (batchnorm: stats = N), let the weights of a loss "
                  "depend on inputs only, or set accumulate = 1",
                  (long long)m->accumulate);
-    add_accumulators(&s);
+    add_accumulators(&s, "accumulate", "prologue");
     *prologue = make_prologue(&s);
     *accumulate = make_accumulate(&s);
     *train_last = make_last(&s);
+}
+
+Graph *evaluate_micro_batches(Model *m, Graph *eval)
+{
+    Splitter s = splitter(m, eval);
+    Graph *g = graph_new(m, eval->name, NULL);
+    add_accumulators(&s, "evaluate", NULL);
+    for (int i = 0; i < eval->node_count; i++) {
+        Node *n = eval->nodes[i];
+        const Cut *cut = s.cut_of[i] ? &s.cuts[s.cut_of[i] - 1] : NULL;
+        if (!cut || cut->needed_early) {
+            copy_placed(g, n);
+            continue;
+        }
+        update_levels(&s, g, cut, n->in[0]->mapped, s.levels);
+        map_node(n, sum_of_step(&s, g, cut, n->in[0]->mapped));
+    }
+    for (int i = 0; i < eval->result_count; i++) {
+        Result r = eval->results[i];
+        int from = g->node_count;
+        r.value = r.value->mapped;
+        r.weight = r.weight ? r.weight->mapped : NULL;
+        set_position(g, eval->results[i].value);
+        if (r.role == ROLE_UPDATE)
+            r.value = graph_where(g, sum_waits(g, s.levels, r.value->shape), r.value, graph_variable(g, r.index));
+        graph_place(g, from);
+        graph_add_result(g, r);
+    }
+    return g;
 }

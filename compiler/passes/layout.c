@@ -29,17 +29,21 @@ static void channels_innermost(Variable *v)
     v->order[rank - 1] = 0;
 }
 
-/* Returns true for the gradient of a convolution's weight, or for sums of several. */
+/* Returns true for the gradient of a convolution's weight, for sums of several, and for what accumulate.c adds or stores of it. */
 static bool is_weight_gradient(const Node *n)
 {
     for (;;) {
         n = source_of(n);
         if (n->op == OP_CONVOLVE_WEIGHT)
             return true;
+        if (n->op == OP_WHERE) {
+            n = n->in[1];
+            continue;
+        }
         if (n->op != OP_ADD)
             return false;
         const Node *b = source_of(n->in[1]);
-        n = b->op == OP_CONVOLVE_WEIGHT ? b : n->in[0];
+        n = b->op == OP_CONVOLVE_WEIGHT || n->in[0]->op == OP_VARIABLE ? b : n->in[0];
     }
 }
 

@@ -248,16 +248,45 @@ static void find_gathered(const Sharder *s)
 
 /* ---- gradients: sums over micro-batches */
 
-/* Returns the accumulator of where(micro == 0, 0, accumulator) + p, as accumulate.c makes it; -1: n is no such sum. */
+/* Returns the accumulator of where(micro == 0, 0, accumulator) + p, or of an exact model's accumulator + sum, as accumulate.c makes
+ * them; -1: n is no such sum. */
 static int accumulator_of(const Sharder *s, const Node *n)
 {
     const Node *before = n->op == OP_ADD ? n->in[0] : NULL;
-    int v = before && before->op == OP_WHERE ? variable_of(before->in[2]) : -1;
+    before = before && !s->model->exact ? before->op == OP_WHERE ? before->in[2] : NULL : before;
+    int v = before ? variable_of(before) : -1;
     return v >= 0 && s->model->variables[v].kind == ACCUMULATOR ? v : -1;
+}
+
+/* Returns the REDUCE of what an exact model's update of an accumulator stores, where(..., accumulators + sum, accumulator); NULL: r is
+ * no such update. */
+static const Node *stored_sum(const Sharder *s, const Result *r)
+{
+    bool stores = r->role == ROLE_UPDATE && s->model->variables[r->index].kind == ACCUMULATOR && r->value->op == OP_WHERE;
+    const Node *n = stores && variable_of(r->value->in[2]) == r->index ? r->value->in[1] : NULL;
+    while (n && accumulator_of(s, n) >= 0)
+        n = n->in[1];
+    return n && n->op == OP_REDUCE ? n : NULL;
+}
+
+/* In exact models the train graph reads accumulators, and another one stores them. */
+static void find_exact_sums(const Sharder *s)
+{
+    for (int i = 0; i < s->train->node_count; i++) {
+        int v = value_of(s, s->train->nodes[i])->split_computed ? accumulator_of(s, s->train->nodes[i]) : -1;
+        for (int k = 0; k < s->graph_count && v >= 0; k++) {
+            const Result *r = s->graphs[k] != s->train ? graph_find_result(s->graphs[k], ROLE_UPDATE, v) : NULL;
+            s->sums[v] = s->sums[v] || (r && stored_sum(s, r));
+        }
+    }
 }
 
 static void find_sums(const Sharder *s)
 {
+    if (s->model->exact) {
+        find_exact_sums(s);
+        return;
+    }
     for (int i = 0; i < s->train->node_count; i++) {
         const Node *n = s->train->nodes[i];
         int v = is_gradient(s, n) && value_of(s, n)->split_computed ? accumulator_of(s, n->in[0]) : -1;
@@ -270,6 +299,18 @@ static bool is_accumulated(const Sharder *s, const Node *n)
 {
     int v = accumulator_of(s, n);
     return v >= 0 && s->sums[v];
+}
+
+/* Returns, by id, the REDUCEs of a graph of an exact model that are stored in accumulators that are split. */
+static bool *find_stored(const Sharder *s, const Graph *g)
+{
+    bool *stored = NEW_ARRAY(bool, g->node_count);
+    for (int i = 0; i < g->result_count && s->model->exact && g != s->train; i++) {
+        const Node *n = stored_sum(s, &g->results[i]);
+        if (n && s->sums[g->results[i].index])
+            stored[n->id] = true;
+    }
+    return stored;
 }
 
 /* ---- the new graph */
@@ -313,7 +354,7 @@ static Node *gathered(Sharder *s, Node *n)
 static Node *whole(Sharder *s, Node *n)
 {
     NodeSharding *v = value_of(s, n);
-    bool variable = n->op == OP_VARIABLE, gradient = is_gradient(s, n) && v->split_computed;
+    bool variable = n->op == OP_VARIABLE, gradient = v->split_computed && (is_gradient(s, n) || is_accumulated(s, n));
     if (variable ? !is_split(s, variable_of(n)) : !v->split_computed && !v->split_used)
         return n->mapped;
     if (v->whole)
@@ -328,16 +369,16 @@ static Node *whole(Sharder *s, Node *n)
     return v->whole;
 }
 
-static Node *split_node(Sharder *s, Node *n, bool train)
+static Node *split_node(Sharder *s, Node *n, bool train, bool stored)
 {
     Graph *g = s->target;
     Node **in = whole_inputs(s, n, train && takes_parts(s, n));
     for (int k = 0; k < n->inputs && train && sums_whole(s, n); k++)
         in[k] = whole(s, n->in[k]);
     set_position(g, n);
-    if (is_accumulated(s, n))
+    if (is_accumulated(s, n) && !s->model->exact)
         return graph_binary(g, OP_ADD, in[0], scattered(s, in[1]));
-    if (!train || !is_gradient(s, n) || !value_of(s, n)->split_computed)
+    if (!stored && (!train || !is_gradient(s, n) || !value_of(s, n)->split_computed))
         return graph_rebuild(g, n, in);
     return is_accumulated(s, n->in[0]) ? in[0] : scattered(s, in[0]);
 }
@@ -377,11 +418,11 @@ static void add_result(Sharder *s, Result r, bool train)
 
 static Graph *rebuild(Sharder *s, const Graph *g)
 {
-    bool train = g == s->train;
+    bool train = g == s->train, *stored = find_stored(s, g);
     s->target = graph_new(s->model, g->name, g->parent);
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i];
-        map_node(n, split_node(s, n, train));
+        map_node(n, split_node(s, n, train, stored[i]));
     }
     for (int pass = 0; pass < 2; pass++) /* averages after the weights that are gathered */
         for (int i = 0; i < g->result_count; i++) {

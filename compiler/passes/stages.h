@@ -33,6 +33,8 @@ Graph *distribute(Graph *);
 /* accumulate.c     accumulate > 1: cuts at the reductions; adds accumulators to the model */
 bool has_micro_batches(Model *, const Graph *train); /* reports an error if the model requires them and they are impossible */
 void split_micro_batches(Model *, Graph *train, Graph **train_last, Graph **accumulate, Graph **prologue);
+/* Of exact models: returns an evaluation that adds to its sums after the last micro-batch of a step, by the tree over them. */
+Graph *evaluate_micro_batches(Model *, Graph *eval);
 /* precision.c      F32 -> the model's precision; for bf16, variables that contractions read get rounded copies first */
 void find_rounded_variables(Model *, Graph **graphs, int graph_count);
 Graph *choose_precision(Graph *);

@@ -41,6 +41,7 @@ static inline uint32_t digest_of_phase(uint32_t phase, uint32_t call)
 /* shards.c */
 /* Returns the samples of the largest virtual shard (mgpu_exact.h); 0: the model is not exact. */
 int64_t largest_shard(const Model *);
+int64_t micro_shards(const Model *); /* virtual shards of a micro-batch */
 void split(const Program *, Plan *);
 int64_t plan_capacity(const Plan *); /* the most samples of a device */
 /* place.c, bucket.c, schedule.c: Make a schedule of all phases and a plan. Persistent buffers have the same offsets in all

@@ -152,7 +152,12 @@ static int64_t groups_of(const Model *m)
     return divide_up(divide_up(m->batch, m->accumulate > 0 ? m->accumulate : 1), m->group > 0 ? m->group : 1);
 }
 
-int64_t largest_shard(const Model *m) { return m->exact ? divide_up(groups_of(m), m->exact) * (m->group > 0 ? m->group : 1) : 0; }
+int64_t micro_shards(const Model *m) { return m->exact / (m->accumulate > 1 ? m->accumulate : 1); }
+
+int64_t largest_shard(const Model *m)
+{
+    return m->exact ? divide_up(groups_of(m), micro_shards(m)) * (m->group > 0 ? m->group : 1) : 0;
+}
 
 static void share_shards(int64_t exact, int devices, int64_t groups, int64_t *shares)
 {
@@ -185,12 +190,12 @@ void split(const Program *p, Plan *plan)
         die("a batch of %lld in groups of %lld samples", (long long)m->batch, (long long)group);
     int64_t *shares = NEW_ARRAY(int64_t, plan->devices);
     if (m->exact)
-        share_shards(m->exact, plan->devices, groups, shares);
+        share_shards(micro_shards(m), plan->devices, groups, shares);
     else
         share_groups(p, plan->devices, plan_each(plan), group, groups, shares);
     plan->shards = NEW_ARRAY(Shard, plan->devices);
     /* where some devices may have no samples, the kernels of partial batches are used by all, so that all round alike */
-    plan->always_partial = m->exact > groups;
+    plan->always_partial = micro_shards(m) > groups;
     for (int d = 0; d < plan->devices; d++) {
         int64_t share = group * shares[d];
         plan->shards[d] = (Shard){first, share, share > 0 ? share : 1};

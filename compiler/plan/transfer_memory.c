@@ -45,8 +45,8 @@ int64_t bytes_of_shard_terms(const Program *p, const Schedule *s)
     for (int i = 0; i < s->phase_count && s->shard; i++)
         for (int d = 0; d < s->devices; d++) {
             const DeviceSchedule *device = &s->phases[i].devices[d];
-            int64_t shards =
-                mgpu_first_shard(p->model->exact, s->devices, d + 1) - mgpu_first_shard(p->model->exact, s->devices, d);
+            int64_t all = micro_shards(p->model),
+                    shards = mgpu_first_shard(all, s->devices, d + 1) - mgpu_first_shard(all, s->devices, d);
             int64_t bytes = 0; /* of a region, whose calls have no order */
             for (int o = 0, region = -1; o < device->op_count; o++) {
                 const ScheduledOp *op = &device->ops[o];

@@ -1,8 +1,9 @@
 /* mgpu_exact.h: virtual shards, which make the bits of a step independent of devices and threads (docs/exact.md).
  *
- * A micro-batch is cut into a fixed number of virtual shards, a power of two. Each device has a contiguous run of them, which is
- * a subtree of the binary tree over all shards: as even as such runs can be, the smaller ones first. Sums over samples are formed
- * in each shard by itself, rounded to the type of the value, and added by that tree: within a device, then between devices. */
+ * A step is cut into a fixed number of virtual shards, a power of two; a micro-batch has a subtree of the binary tree over them.
+ * Of its shards each device has a contiguous run, which is a subtree again: as even as such runs can be, the smaller ones first.
+ * Sums over samples are formed in each shard by itself, rounded to the type of the value, and added by the tree: within a device,
+ * then between devices, then between micro-batches (compiler/passes/accumulate.c). */
 #ifndef MGPU_EXACT_H
 #define MGPU_EXACT_H
 
@@ -32,15 +33,17 @@ static inline int64_t mgpu_shard_groups(int64_t groups, int64_t shards, int64_t 
     return groups / shards * k + groups % shards * k / shards;
 }
 
+/* Returns the virtual shards of a micro-batch. */
+static inline int64_t mgpu_micro_shards(const mgpu_program *p) { return p->exact / (p->accumulate > 1 ? p->accumulate : 1); }
+
 /* Sets first[0 .. n] to the first samples, from the device's own first one on, of the n virtual shards of device d, and to the end
  * of the last one. Returns n. */
 static inline int64_t mgpu_device_shards(const mgpu_program *p, const mgpu_plan *plan, int d, int64_t *first)
 {
-    int64_t group = p->group > 1 ? p->group : 1, groups = plan->micro / group;
-    int64_t begin = mgpu_first_shard(p->exact, plan->devices, d),
-            shards = mgpu_first_shard(p->exact, plan->devices, d + 1) - begin;
+    int64_t group = p->group > 1 ? p->group : 1, groups = plan->micro / group, all = mgpu_micro_shards(p);
+    int64_t begin = mgpu_first_shard(all, plan->devices, d), shards = mgpu_first_shard(all, plan->devices, d + 1) - begin;
     for (int64_t k = 0; k <= shards; k++)
-        first[k] = group * (mgpu_shard_groups(groups, p->exact, begin + k) - mgpu_shard_groups(groups, p->exact, begin));
+        first[k] = group * (mgpu_shard_groups(groups, all, begin + k) - mgpu_shard_groups(groups, all, begin));
     return shards;
 }
 

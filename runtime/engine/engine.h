@@ -145,7 +145,7 @@ bool mgpu_post(const Feed *, int kind, const Batch *, int64_t micro); /* posts o
 void mgpu_post_step(const Feed *, const Batch *);                     /* prologues, accumulate phases, train */
 /* phases without samples: init and reports */
 bool mgpu_post_without_samples(const Feed *, int kind, int64_t applied, int64_t epoch);
-/* Posts all of a set as phase `kind`, one micro-batch per step, until *stop is not 0 (NULL: to the end). */
+/* Posts all of a set as phase `kind`, a micro-batch at a time, until *stop is not 0 (NULL: to the end). */
 void mgpu_post_set(const Feed *, int kind, const Dataset *, int64_t applied, int64_t epoch, uint8_t **fetch,
                    const _Atomic int *stop);
 void mgpu_wanted_inputs(const mgpu_program *, const mgpu_plan *, unsigned kinds, bool *wanted); /* kinds: the bits 1 << kind */

@@ -28,10 +28,12 @@ static void fill_block(const Feed *f, mgpu_step *block, const mgpu_shard *shard,
     memcpy(block->setting, f->setting, sizeof block->setting);
 }
 
-/* Phases without samples (init, reports) are not partial. */
-static bool is_partial_batch(const Feed *f, const Work *work)
+/* Phases without samples (init, reports) are not partial. Of exact programs all micro-batches of a batch are, or none: kernels of
+ * partial phases may add the elements of a sample in another order. */
+static bool is_partial_batch(const Feed *f, int kind, const Work *work)
 {
-    if (f->plan->always_partial)
+    bool sums = kind >= MGPU_PHASE_PROLOGUE && kind <= MGPU_PHASE_EVAL;
+    if (f->plan->always_partial || (f->program->exact && sums && work->samples < f->program->batch))
         return true;
     for (int d = 0; d < f->plan->devices; d++)
         if (work->block[d].valid < f->plan->device[d].shard.capacity)
@@ -79,7 +81,7 @@ bool mgpu_post(const Feed *f, int kind, const Batch *batch, int64_t micro)
         work->block[d].valid = batch->valid[d];
     for (int i = 0; batch->fetch && i < f->program->output_count; i++)
         work->fetch[i] = !batch->fetch[i] ? NULL : batch->fetch[i] + begin * mgpu_tensor_bytes(&f->program->outputs[i]);
-    work->phase = mgpu_engine_phase(f->engine, kind, is_partial_batch(f, work));
+    work->phase = mgpu_engine_phase(f->engine, kind, is_partial_batch(f, kind, work));
     mgpu_engine_post(f->engine);
     return true;
 }
@@ -120,16 +122,20 @@ void mgpu_post_set(const Feed *f, int kind, const Dataset *set, int64_t applied,
                    const _Atomic int *stop)
 {
     uint8_t *at[f->program->output_count + 1];
-    for (int64_t place = 0; place < set->samples && !(stop && atomic_load(stop)); place += f->plan->micro) {
+    /* an exact program evaluates a batch in micro-batches, too, so that their number changes no sum over a batch */
+    bool cut = f->program->exact && f->program->accumulate > 1 && kind == MGPU_PHASE_EVAL;
+    int64_t parts = cut ? f->program->accumulate : 1;
+    for (int64_t place = 0; place < set->samples && !(stop && atomic_load(stop)); place += parts * f->plan->micro) {
         for (int i = 0; fetch && i < f->program->output_count; i++)
             at[i] = !fetch[i] ? NULL : fetch[i] + place * mgpu_tensor_bytes(&f->program->outputs[i]);
         Batch batch = {.set = set,
                        .place = place,
-                       .samples = smaller(set->samples - place, f->plan->micro),
+                       .samples = smaller(set->samples - place, parts * f->plan->micro),
                        .applied = applied,
                        .epoch = epoch,
                        .fetch = fetch ? at : NULL};
-        mgpu_post(f, kind, &batch, 0);
+        for (int64_t micro = 0; micro < parts; micro++)
+            mgpu_post(f, kind, &batch, micro);
     }
 }
 

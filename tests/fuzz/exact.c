@@ -1,5 +1,5 @@
 /* exact.c: a model with exact = N (docs/exact.md), whose bytes must not depend on devices and threads, nor on how it is compiled:
- * --shard, --bucket, --plan, recomputing, memory that is used again.
+ * --shard, --bucket, --plan, memory that is used again, micro-batches.
  *
  * N, the batch (below N, above it, not a multiple of it), the precision and the ways are drawn. Digests of all that a run saves and
  * of the numbers that it logs are compared, those of predictions likewise. In f64, and with the model's own batch, the numbers are
@@ -47,23 +47,28 @@ const char *check_exact_bits(const char *folder, uint64_t seed, const char *text
     static const char *const PRECISIONS[] = {"f32", "f32", "bf16", "f16"};
     const char *mgpuc = getenv("MGPUC"), *why = write_model(folder, text, m), *first = NULL;
     Random r = {seed ^ 0x65786163u};
-    int shards = ONE_OF(&r, SHARDS), most = shards < 8 ? shards : 8;
+    int shards = ONE_OF(&r, SHARDS);
+    int64_t batch = m->batch, group = m->group > 1 ? m->group : 1;
     bool other = chance(&r, 60), plain = !other;
     const char *precision = other ? ONE_OF(&r, PRECISIONS) : "";
     bool half = other ? strstr(precision, "16") != NULL : m->precision == BF16 || m->precision == F16;
     Text settings = {0};
-    text_add(&settings, "--set exact=%d --set accumulate=1", shards);
+    text_add(&settings, "--set exact=%d", shards);
     if (other && chance(&r, 60))
-        text_add(&settings, " --set batch=%d", 1 + below(&r, 2 * shards + 3));
+        text_add(&settings, " --set batch=%lld", (long long)(batch = 1 + below(&r, 2 * shards + 3)));
     if (other)
         text_add(&settings, " --set precision=%s", precision);
     if (chance(&r, 5))
         text_add(&settings, " --no-fuse");
     for (int program = 0; program < 2 && !why; program++) {
         const char *options = program ? options_of(&r) : "";
-        const char *build = format("'%s' '%s' %s %s --devices 1-%d -o program", mgpuc ? mgpuc : "mgpuc", model_file,
-                                   text_of(&settings), options, most);
-        if (half && strstr(options, "--shard")) /* its kernels may store, and so round, other values */
+        /* as many micro-batches as leave the virtual shards as they are */
+        int parts = program && chance(&r, 50) ? 2 << below(&r, 3) : 1;
+        parts = parts <= shards && batch % (parts * group) == 0 ? parts : 1;
+        int most = shards / parts < 8 ? shards / parts : 8;
+        const char *build = format("'%s' '%s' %s --set accumulate=%d %s --devices 1-%d -o program", mgpuc ? mgpuc : "mgpuc",
+                                   model_file, text_of(&settings), parts, options, most);
+        if (half && (parts > 1 || strstr(options, "--shard"))) /* its kernels may store, and so round, other values */
             first = NULL;
         why = run_command(folder, build);
         bool refused = why && (strstr(why, "ended with 1:") || strstr(why, "ended with 2:"));

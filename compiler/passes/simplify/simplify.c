@@ -250,19 +250,34 @@ Graph *simplify_body(const Simplifier *s, Graph *body)
     return simplify_rounds(&own, body);
 }
 
+/* cut: the step may be cut into micro-batches already. In exact models the same sums are multiples with and without micro-batches:
+ * those that are found before that. */
+static bool has_whole_step(const Model *m, bool cut) { return m->exact ? !cut : m->accumulate <= 1; }
+
 Graph *simplify_with_arguments(Graph *g)
 {
-    Simplifier s = {.rules = RULES, .one_step = g->model->accumulate <= 1, .differentiated = true};
+    Simplifier s = {.rules = RULES, .one_step = has_whole_step(g->model, false), .differentiated = true};
     return simplify_rounds(&s, g);
 }
 
-Graph *simplify_assuming(Graph *g, bool all_valid, int64_t samples)
+static Graph *simplify_with(Simplifier s, Graph *g)
 {
-    Simplifier s = {.rules = RULES, .all_valid = all_valid, .samples = samples, .differentiated = true};
-    s.one_step = g->model->accumulate <= 1;
     for (int i = 0; i < g->result_count; i++)
         s.differentiated = s.differentiated && g->results[i].role != ROLE_LOSS && g->results[i].role != ROLE_RESULT;
     return simplify_rounds(&s, g);
 }
 
-Graph *simplify(Graph *g) { return simplify_assuming(g, false, 0); }
+Graph *simplify_assuming(Graph *g, bool all_valid, int64_t samples)
+{
+    return simplify_with((Simplifier){.rules = RULES,
+                                      .one_step = has_whole_step(g->model, true),
+                                      .all_valid = all_valid,
+                                      .samples = samples,
+                                      .differentiated = true},
+                         g);
+}
+
+Graph *simplify(Graph *g)
+{
+    return simplify_with((Simplifier){.rules = RULES, .one_step = has_whole_step(g->model, false), .differentiated = true}, g);
+}
