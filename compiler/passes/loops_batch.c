@@ -118,6 +118,12 @@ static Node *in_general(const StepBatch *b, const Node *n, const Outside *in)
     return with_axis(b, n, own);
 }
 
+/* The second operand, which samples exist, is the same in all steps. */
+static Node *moments(const StepBatch *b, const Node *n, const Outside *in)
+{
+    return with_axis(b, n, (Node *[]){all_steps(b, in[0]), in[1].node});
+}
+
 /* ---- by index */
 
 /* Index i along an axis of `extent` elements becomes t extent + i in step t; an index out of range stays out of range. */
@@ -325,7 +331,9 @@ bool batch_has_rule(const Node *n, const bool *along)
     case ELEMENTWISE:
     case VIEW:
     case WINDOW: return true;
-    case REDUCTION: return n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX || n->op == OP_CUMSUM;
+    case REDUCTION:
+        return (n->op == OP_MOMENTS && !along[1]) || n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX ||
+               n->op == OP_CUMSUM;
     case CONTRACTION:
         if (n->op == OP_EINSUM)
             return fresh_letter(n->text) != 0;
@@ -359,6 +367,7 @@ Outside batch_node(Graph *g, int64_t steps, const Node *n, const Outside *in)
     case OP_CONVOLVE: return (Outside){convolve(&b, n, in), true};
     case OP_ATTENTION:
     case OP_ATTENTION_GRADIENT: return (Outside){attention(&b, n, in), true};
+    case OP_MOMENTS: return (Outside){moments(&b, n, in), true};
     case OP_GATHER: return (Outside){gather(&b, n, in), true};
     case OP_SCATTER_ADD: return (Outside){scatter(&b, n, in), true};
     case OP_SCAN: return (Outside){loop(&b, n, in), true};

@@ -6,6 +6,7 @@
 #include "runtime/base/base.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,10 +43,10 @@ static const Json *member(const char *file, const Json *object, const char *key,
     return found;
 }
 
-static int64_t whole(const char *file, const Json *object, const char *key)
+static int64_t whole(const char *file, const Json *object, const char *key, int64_t most)
 {
     int64_t value;
-    if (!mgpu_json_whole(member(file, object, key, JSON_NUMBER), &value) || value < 1)
+    if (!mgpu_json_whole(member(file, object, key, JSON_NUMBER), &value) || value < 1 || value > most)
         fail_format(file, format("%s is no number that is possible", key));
     return value;
 }
@@ -55,7 +56,7 @@ static MeasuredKernel kernel_of(const char *file, const Json *op)
     char *end;
     const char *digits = member(file, op, "kernel", JSON_TEXT)->text;
     MeasuredKernel k = {.kernel = strtoull(digits, &end, 16),
-                        .samples = whole(file, op, "samples"),
+                        .samples = whole(file, op, "samples", INT64_MAX),
                         .us = member(file, op, "us", JSON_NUMBER)->number};
     if (*end || end == digits || !(k.us >= 0 && k.us <= LONGEST_US))
         fail_format(file, "a kernel is no hexadecimal number, or its us no time");
@@ -91,7 +92,8 @@ static void add_transfer(Measured *m, const char *file, const Json *op)
     if (!mgpu_json_member(op, "bytes"))
         return;
     const char *kind = member(file, op, "kind", JSON_TEXT)->text;
-    MeasuredTransfer t = {copy_text(kind, strlen(kind)), whole(file, op, "bytes"), member(file, op, "us", JSON_NUMBER)->number};
+    MeasuredTransfer t = {copy_text(kind, strlen(kind)), whole(file, op, "bytes", INT64_MAX),
+                          member(file, op, "us", JSON_NUMBER)->number};
     if (!(t.us >= 0 && t.us <= LONGEST_US))
         fail_format(file, "the us of a transfer is no time");
     APPEND(m->transfers, m->transfer_count, t);
@@ -128,10 +130,10 @@ const Measured *measured_read(const char *file)
     if (!root)
         fail_format(file, format("it is no JSON: %s", error));
     Measured *m = NEW(Measured);
-    whole(file, root, "measured");
+    whole(file, root, "measured", INT64_MAX);
     const char *kind = member(file, root, "kind", JSON_TEXT)->text;
     m->kind = copy_text(kind, strlen(kind));
-    m->devices = (int)whole(file, root, "devices");
+    m->devices = (int)whole(file, root, "devices", INT_MAX);
     for (const Json *op = member(file, root, "operations", JSON_LIST)->first; op; op = op->next)
         if (strcmp(member(file, op, "verb", JSON_TEXT)->text, "call") == 0)
             APPEND(m->kernels, m->count, kernel_of(file, op));
