@@ -353,6 +353,8 @@ static bool grow_batch(Grower *g)
     if (!x->sample || (g->accumulate > 1 && !g->groups) || (g->scans && x - g->pool >= g->free_values))
         return false;
     int form = below(g, COUNT(FORMS));
+    if (g->accumulate > 1 && !strchr(FORMS[form], '#')) /* moments of the batch have no groups */
+        return false;
     Value y = like(x);
     y.sample = form != 0 || g->groups;
     return define(g, y, filled(FORMS[form], x->name, g->groups ? format(", group = %d", g->groups) : ""));
