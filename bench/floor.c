@@ -80,7 +80,8 @@ static void *own_share(void *context)
     const OwnShare *s = context;
     const Own *o = s->own;
     void *argument[] = {o->operand[0], o->operand[1], o->operand[2], (char *)o->work + s->thread * o->stride};
-    mgpu_part part = {1, 0, 1, s->thread, o->task->threads, true, o->stride};
+    mgpu_part part = {
+        .samples = 1, .end = 1, .thread = s->thread, .threads = o->task->threads, .first = true, .stride = o->stride};
     mgpu_contract(o->table, argument, &part);
     return NULL;
 }

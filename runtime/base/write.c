@@ -125,7 +125,9 @@ void mgpu_write_value(const mgpu_field *f, const void *base, mgpu_writer *w)
         }
         break;
     case MGPU_FIELD_TYPE: mgpu_write(w, " %s", mgpu_dtype_names[mgpu_small_member(f, base)]); break;
-    case MGPU_FIELD_TYPE_OR_NONE: mgpu_write(w, " %s", mgpu_dtype_names[mgpu_small_member(f, base) - 1]); break;
+    case MGPU_FIELD_TYPE_OR_NONE:
+        mgpu_write(w, " %s", mgpu_small_member(f, base) ? mgpu_dtype_names[mgpu_small_member(f, base) - 1] : "none");
+        break;
     case MGPU_FIELD_CHOICE: mgpu_write(w, " %s", f->names[mgpu_small_member(f, base)]); break;
     case MGPU_FIELD_DIGEST: mgpu_write(w, " %08x", (unsigned)MGPU_MEMBER_OF(uint32_t, base, f->at)); break;
     default: break;
