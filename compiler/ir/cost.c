@@ -63,10 +63,14 @@ double node_flops(const Node *n)
                 }
         return product;
     }
-    /* convolutions: every output element uses every weight of its group */
+    /* Convolutions: every output element uses every weight of its group, except those that input dilation pairs with zeros. */
     const Node *y = n->op == OP_CONVOLVE ? n : n->in[1], *w = n->op == OP_CONVOLVE ? n->in[1] : n;
+    const int dims = w->shape.rank - 2;
+    const int64_t *input_dilation = n->ints + 1 + 4 * dims;
     double product = 2 * (double)shape_count(&y->shape);
     for (int i = 1; i < w->shape.rank; i++)
         product *= (double)w->shape.extent[i];
+    for (int i = 0; i < dims; i++)
+        product /= (double)input_dilation[i];
     return product;
 }
