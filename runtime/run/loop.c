@@ -455,11 +455,11 @@ static int asked(Run *run)
 
 /* Warns of a complete run that has learned nothing. If no step changed a weight, that is a failure. Otherwise its loss is hardly
  * lower than in its first step, where samples matter so much that a small difference is none; or it is somewhat lower, but has
- * not changed since the first epoch. */
+ * not changed since the first epoch. A run of few steps is only judged where its loss grew tenfold. */
 static void judge_end(Run *run)
 {
     const int64_t ENOUGH_STEPS = 50;
-    const double LITTLE = .02, MORE = .3, NONE = 1e-4;
+    const double LITTLE = .02, MORE = .3, NONE = 1e-4, GREW = 10;
     const mgpu_phase *train = mgpu_engine_phase(run->engine, MGPU_PHASE_TRAIN, false);
     bool stays = run->at.step > run->early_step && fabs(run->early_loss - run->last_loss) <= NONE * fabs(run->last_loss);
     int64_t steps = run->at.step - run->begun_at;
@@ -475,7 +475,7 @@ static void judge_end(Run *run)
             "all %lld steps were skipped, since the loss or gradients were not finite: the weights are those that the run began with; "
             "a smaller lr, a warmup, clip = 1.0 or another precision than %s may cure it",
             (long long)steps, run->program->precision);
-    else if (!run->begun_at && steps >= ENOUGH_STEPS && losses < 2 && !lower)
+    else if (!run->begun_at && losses < 2 && !lower && (steps >= ENOUGH_STEPS || run->last_loss > GREW * fabs(run->first_loss)))
         mgpu_report_warning(
             run->reporter,
             "the run has hardly learned anything: the loss was %.6g in the first step and %.6g in the last epoch%s; lr was %.3g "
