@@ -423,7 +423,7 @@ static const char *hint_for(const Expected *e, yysymbol_kind_t got, const char *
     bool value = got == YYSYMBOL_IDENT || got == YYSYMBOL_NUMBER || got == YYSYMBOL_QUANTITY || got == YYSYMBOL_STRING;
     if (e->pipe && compares && e->plus)
         return "; comparisons do not chain: join them with 'and'";
-    if (strcmp(g, "'@'") == 0 && !e->plus)
+    if (strcmp(g, "'@'") == 0 && !e->plus && !e->pipe)
         return "; it is written between the two operands of a matrix product; devices are not named in a model: mgpuc --devices 1-4";
     if (got == YYSYMBOL_FLOOR)
         return e->pipe && !e->plus ? "; a comment begins with '#'; an operator cannot follow a pipeline" : "; a comment begins with '#'";
