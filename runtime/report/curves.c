@@ -178,6 +178,17 @@ static void add_settings(Table *t, RunLog *const *runs, Sheet *s)
         }
 }
 
+Table mgpu_settings_table(RunLog *const *runs, int count, Sheet *s)
+{
+    Table t = {.columns = count + 1};
+    const char **names = MGPU_SHEET_NEW(s, const char *, t.columns);
+    for (int i = 0; i < count; i++)
+        names[i] = runs[i]->name;
+    mgpu_table_row(s, &t, "", names);
+    add_settings(&t, runs, s);
+    return t;
+}
+
 static void add_best(Table *t, RunLog *const *runs, const char *name, bool valid, Sheet *s)
 {
     const char **values = MGPU_SHEET_NEW(s, const char *, t->columns);
@@ -212,12 +223,7 @@ static void add_speed(Table *t, RunLog *const *runs, Sheet *s)
 
 Table mgpu_runs_table(RunLog *const *runs, int count, Sheet *s)
 {
-    Table t = {.columns = count + 1};
-    const char **names = MGPU_SHEET_NEW(s, const char *, t.columns);
-    for (int i = 0; i < count; i++)
-        names[i] = runs[i]->name;
-    mgpu_table_row(s, &t, "", names);
-    add_settings(&t, runs, s);
+    Table t = mgpu_settings_table(runs, count, s);
     add_best(&t, runs, "loss", false, s);
     add_best(&t, runs, "loss", true, s);
     for (int i = 0; i < count; i++)

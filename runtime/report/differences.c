@@ -1,4 +1,5 @@
-/* differences.c: compares the logs of two runs. In: the curves and saves of both; out: the first step in which they differ.
+/* differences.c: compares the logs of two runs. In: the curves and saves of both; out: the first step in which they differ, and
+ * settings that do.
  *
  * Only what training determines is compared: losses, metrics, learning rates and norms of gradients, not times. A quantity that
  * one log does not have at all (observe) is no difference; one that is missing at a step that both have was not finite there. */
@@ -112,7 +113,17 @@ static bool compare_saves(const RunLog *a, const RunLog *b, int *both, FILE *out
     return found;
 }
 
-bool mgpu_logs_differ(const RunLog *a, const RunLog *b, FILE *out)
+/* Prints what the runs were given, where that differs: often the reason why their numbers do. */
+static void print_settings(RunLog *a, RunLog *b, Sheet *s, FILE *out)
+{
+    Table t = mgpu_settings_table((RunLog *const[]){a, b}, 2, s);
+    if (t.rows > 1)
+        fputs("settings that differ:\n", out);
+    for (int i = 1; i < t.rows; i++)
+        fprintf(out, "  %s: %s and %s\n", t.cells[i][0], t.cells[i][1], t.cells[i][2]);
+}
+
+bool mgpu_logs_differ(RunLog *a, RunLog *b, Sheet *s, FILE *out)
 {
     double first = fmax(first_step(a), first_step(b)), last = fmin(a->steps, b->steps);
     int both;
@@ -126,5 +137,7 @@ bool mgpu_logs_differ(const RunLog *a, const RunLog *b, FILE *out)
         fputs("no save is in both logs with its SHA-256\n", out);
     else if (!saves)
         fprintf(out, "all files of saves that both logs name are equal: %d\n", both);
+    if (values || saves)
+        print_settings(a, b, s, out);
     return values || saves;
 }

@@ -35,7 +35,7 @@ int mgpu_compare_runs(const char *a, const char *b)
         differ = mgpu_saves_differ(a, b, out);
     } else {
         Sheet sheet = {0};
-        differ = mgpu_logs_differ(mgpu_run_read(a, &sheet), mgpu_run_read(b, &sheet), out);
+        differ = mgpu_logs_differ(mgpu_run_read(a, &sheet), mgpu_run_read(b, &sheet), &sheet, out);
         mgpu_sheet_end(&sheet);
     }
     mgpu_end_text(out);
