@@ -393,7 +393,8 @@ Samples *mgpu_find_samples(const mgpu_program *p, const RunOptions *o, const boo
         mgpu_fail(
             MGPU_BAD_USAGE,
             "--samples is for a model whose outputs all depend on no input; this one has outputs of '%s', whose file says how many "
-            "samples there are",
+            "samples there are; a param that leaves these out (if ... { output ... }) makes a program without them: docs/recipes.md, "
+            "A variational autoencoder",
             any);
     if (!any && o->operand_count)
         mgpu_fail(MGPU_BAD_USAGE, "%s: the outputs depend on no further input", o->operands[0]);
