@@ -1,4 +1,5 @@
-/* plan.c: `mgpuc plan`: a row for each number of devices and batch. Each is compiled up to its schedule, which is simulated. */
+/* plan.c: `mgpuc plan`: a row for each number of devices and batch. Each is compiled up to its schedule, which is simulated. Where
+ * the model has `exact`, the same rows without it follow. */
 #include "compiler/driver/plan.h"
 #include "compiler/base/progress.h"
 #include "compiler/kernel/target.h"
@@ -59,6 +60,10 @@ static Made make(Planning *p, const Count *counts, int count, int64_t batch)
         APPEND(o->set_keys, o->set_count, "batch");
         APPEND(o->set_values, values, format("%lld", (long long)batch));
     }
+    if (p->inexact) {
+        APPEND(o->set_keys, o->set_count, "exact");
+        APPEND(o->set_values, values, "none");
+    }
     o->devices = list_text(counts, count, p->kind);
     if (p->warned)
         o->silenced = ~0u;
@@ -87,9 +92,12 @@ static double compute_factor(Planning *p, int64_t batch)
     if (p->factor_batch == batch)
         return p->factor;
     KernelCache *kernels = p->kernels;
+    bool inexact = p->inexact;
     p->kernels = NULL; /* those of another batch */
+    p->inexact = false;
     Made one = make(p, &ONE, 1, batch);
     p->kernels = kernels;
+    p->inexact = inexact;
     SimulationInput in = simulation_input(one.program, one.program->plans);
     double wanted = (double)batch / p->measured * 1e6, factor = 1;
     for (int round = 0; round < 4; round++) { /* other parts of the step do not change */
@@ -181,7 +189,8 @@ static PlanRow row_of(const Planning *p, const Made *made, const Plan *plan, dou
     SimulationInput in = simulation_input(made->program, plan);
     in.compute = factor;
     Simulation *s = simulate_step(&in);
-    PlanRow row = {.weak = weak,
+    PlanRow row = {.exact = made->program->model->exact,
+                   .weak = weak,
                    .nodes = plan->nodes,
                    .devices = devices,
                    .batch = made->program->model->batch,
@@ -480,12 +489,17 @@ void plan_fill(Planning *p)
         counts[count - 1].nodes > 1 && !options->weak && !options->strong && !p->searched; /* each row is a search of its own */
     if (options->fit)
         add_fitting(p, counts, count, batches[0]);
-    for (int weak = 0; weak < 2 && !options->fit; weak++)
-        for (int i = 0; i < batch_count && (weak ? options->weak || both : options->strong || !options->weak || both); i++)
-            if (options->compare)
-                compare_counts(p, counts, count, batches[i], weak);
-            else
-                (weak ? add_weak : add_strong)(p, counts, count, batches[i]);
+    bool pairs = m->exact && !options->fit && !options->compare;
+    for (int pass = 0; pass <= pairs; pass++) {
+        p->inexact = pass > 0;
+        for (int weak = 0; weak < 2 && !options->fit; weak++)
+            for (int i = 0; i < batch_count && (weak ? options->weak || both : options->strong || !options->weak || both); i++)
+                if (options->compare)
+                    compare_counts(p, counts, count, batches[i], weak);
+                else
+                    (weak ? add_weak : add_strong)(p, counts, count, batches[i]);
+    }
+    p->inexact = false;
     if (!options->compare)
         plan_advise(p);
 }

@@ -21,6 +21,7 @@ typedef struct Count {
 } Count; /* devices: of all nodes */
 
 typedef struct PlanRow {
+    int64_t exact;              /* virtual shards; 0: none */
     bool weak;                  /* the baseline has the batch of each device; else all of it */
     int nodes, devices, idle;   /* devices: of all nodes; idle: without samples */
     int64_t batch, least, most; /* batch: of all devices; least, most: samples of a device */
@@ -64,6 +65,7 @@ typedef struct Planning {
     bool searched;        /* recompute or accumulate: the program depends on the batch, so `fits` is not known from one */
     bool apart;           /* rows are of separate programs for their devices */
     KernelCache *kernels; /* shared by rows with equal batch and micro-batches that are being made; NULL: none */
+    bool inexact;         /* the rows that are being made are without `exact`, which the model has */
     bool warned;          /* the model's warnings were printed: each row compiles it again */
     double measured;      /* --measured; 0: not given */
     int64_t factor_batch; /* of one device, for which `factor` was computed last */

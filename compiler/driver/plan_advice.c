@@ -221,8 +221,38 @@ static void say_scaling(Planning *p)
                 (long long)last->batch));
 }
 
+static PlanRow *find_inexact(const Planning *p, const PlanRow *row)
+{
+    for (int i = 0; i < p->row_count; i++) {
+        PlanRow *other = &p->rows[i];
+        if (!other->exact && other->weak == row->weak && other->batch == row->batch && other->devices == row->devices &&
+            other->nodes == row->nodes)
+            return other;
+    }
+    return NULL;
+}
+
+/* Says what `exact` costs, of each row that has it. */
+static void say_exact(Planning *p)
+{
+    Text t = {0};
+    for (int i = 0; i < p->row_count; i++) {
+        const PlanRow *row = &p->rows[i], *other = row->exact ? find_inexact(p, row) : NULL;
+        if (other)
+            text_add(&t, "%s %+.1f%% on %s at a global batch of %lld", t.length ? "," : "",
+                     100 * (row->step_us / other->step_us - 1), devices_text(row->devices), (long long)row->batch);
+    }
+    if (t.length)
+        APPEND(p->advice, p->advice_count,
+               format("exact = %lld changes the time of a step by%s", (long long)p->rows->exact, text_of(&t)));
+}
+
+/* The advice is about the model's own rows, which are first. */
 void plan_advise(Planning *p)
 {
+    int all = p->row_count;
+    while (p->row_count > 0 && p->rows->exact && !p->rows[p->row_count - 1].exact)
+        p->row_count--;
     say_best(p);
     say_slower(p);
     say_sums(p);
@@ -234,4 +264,6 @@ void plan_advise(Planning *p)
     say_efficiency(p);
     say_idle(p);
     say_scaling(p);
+    p->row_count = all;
+    say_exact(p);
 }

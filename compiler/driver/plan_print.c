@@ -19,15 +19,19 @@ static const char *samples_text(const PlanRow *r)
 /* Returns tokens, or samples if there are none, per second and device. */
 static double each_per_second(const PlanRow *r) { return r->samples_per_s * (r->tokens > 0 ? r->tokens : 1) / r->devices; }
 
-/* over: the table has rows of several nodes */
-static void print_row(const PlanRow *r, bool over, Text *t)
+/* over: the table has rows of several nodes; exact: of models with `exact`, beside others */
+static void print_row(const PlanRow *r, bool over, bool exact, Text *t)
 {
-    text_add(t, "%-7s %7s %7lld %9s %10s %11s %11s %6.1f%% %8.2f%c %9.1f%% %10s%s %10s %10s%c %9s  %-22s %s\n",
-             r->weak ? "weak" : "strong", row_devices(r), (long long)r->batch, samples_text(r), ms_text(r->step_us),
-             per_second_text(r->samples_per_s), per_second_text(each_per_second(r)), 100 * r->mfu, r->speed_up,
-             r->unlike ? '*' : ' ', 100 * r->efficiency, ms_text(r->exposed_us),
-             over ? format(" %10s", ms_text(r->between_us)) : "", input_text(r->input_per_s), bytes_text(r->bytes),
-             r->memory > 0 && r->bytes > r->memory ? '!' : ' ', r->fits < 0 ? "-" : format("%lld", (long long)r->fits),
+    text_add(t, "%-7s %7s%s %7lld %9s %10s %11s %11s %6.1f%% %8.2f%c %9.1f%% %10s%s %10s %10s%c %9s  %-22s %s\n",
+             r->weak ? "weak" : "strong", row_devices(r),
+             !exact     ? ""
+             : r->exact ? format(" %5lld", (long long)r->exact)
+                        : "  none",
+             (long long)r->batch, samples_text(r), ms_text(r->step_us), per_second_text(r->samples_per_s),
+             per_second_text(each_per_second(r)), 100 * r->mfu, r->speed_up, r->unlike ? '*' : ' ', 100 * r->efficiency,
+             ms_text(r->exposed_us), over ? format(" %10s", ms_text(r->between_us)) : "", input_text(r->input_per_s),
+             bytes_text(r->bytes), r->memory > 0 && r->bytes > r->memory ? '!' : ' ',
+             r->fits < 0 ? "-" : format("%lld", (long long)r->fits),
              r->link ? format("%s %.0f%%", r->link, 100 * r->link_share) : "-", r->bound);
 }
 
@@ -40,20 +44,20 @@ static void print_from(const PlanRow *r, Text *t)
 
 static void print_table(const Planning *p, Text *t)
 {
-    bool over = false, unlike = false, over_memory = false;
+    bool over = false, exact = false, unlike = false, over_memory = false;
     for (int i = 0; i < p->row_count; i++)
-        over |= p->rows[i].nodes > 1, unlike |= p->rows[i].unlike != NULL,
+        over |= p->rows[i].nodes > 1, exact |= p->rows[i].exact > 0, unlike |= p->rows[i].unlike != NULL,
             over_memory |= p->rows[i].memory > 0 && p->rows[i].bytes > p->rows[i].memory;
     text_add(t, "%s, %s%s, on %s (%s)%s. Everything here is predicted%s.\n\n", p->model, p->precision, policy_text(p->options),
              p->machine_name, p->machine == p->options->here ? here_text(p->machine) : p->machine->name,
              p->options->machine ? "" : "; --machine names another one",
              p->predicts ? ", of steps that predict, as the model has no loss" : "");
-    text_add(t, "%-7s %7s %7s %9s %10s %11s %11s %7s %8s  %10s %10s%s %10s %10s  %9s  %-22s %s\n", "scaling", "devices", "batch",
-             "each", "step ms", "samples/s", p->row_count && p->rows[0].tokens > 0 ? "tokens/s/dv" : "per device", "MFU",
-             "speed-up", "efficiency", "exposed ms", over ? format(" %10s", "between ms") : "", "input", "memory", "fits",
-             "busiest link", "bound by");
+    text_add(t, "%-7s %7s%s %7s %9s %10s %11s %11s %7s %8s  %10s %10s%s %10s %10s  %9s  %-22s %s\n", "scaling", "devices",
+             exact ? " exact" : "", "batch", "each", "step ms", "samples/s",
+             p->row_count && p->rows[0].tokens > 0 ? "tokens/s/dv" : "per device", "MFU", "speed-up", "efficiency", "exposed ms",
+             over ? format(" %10s", "between ms") : "", "input", "memory", "fits", "busiest link", "bound by");
     for (int i = 0; i < p->row_count; i++)
-        print_row(&p->rows[i], over, t);
+        print_row(&p->rows[i], over, exact, t);
     text_add(
         t,
         "\nbatch: global; each: samples of a device; exposed: communication that computing waits for; %smemory: %s; fits: the largest batch that does.\n",
@@ -83,9 +87,9 @@ static void json_row(const PlanRow *r, Text *t)
 {
     text_add(
         t,
-        "{\"scaling\":\"%s\",\"nodes\":%d,\"devices\":%d,\"batch\":%lld,\"least\":%lld,\"most\":%lld,\"step_ms\":%.9g,\"samples_per_s\":%.9g,",
-        r->weak ? "weak" : "strong", r->nodes, r->devices, (long long)r->batch, (long long)r->least, (long long)r->most,
-        r->step_us / 1e3, r->samples_per_s);
+        "{\"scaling\":\"%s\",\"nodes\":%d,\"devices\":%d,\"exact\":%s,\"batch\":%lld,\"least\":%lld,\"most\":%lld,\"step_ms\":%.9g,\"samples_per_s\":%.9g,",
+        r->weak ? "weak" : "strong", r->nodes, r->devices, r->exact ? format("%lld", (long long)r->exact) : "null",
+        (long long)r->batch, (long long)r->least, (long long)r->most, r->step_us / 1e3, r->samples_per_s);
     text_add(t, "\"tokens_per_s\":%s,\"mfu\":%.9g,\"recomputed\":%.9g,\"micro_batches\":%lld,",
              r->tokens > 0 ? format("%.9g", r->samples_per_s * r->tokens) : "null", r->mfu, r->recomputed, (long long)r->micro);
     text_add(

@@ -320,6 +320,7 @@ struct Kernel {
     int64_t owned_rows, owned_columns, column_grain; /* rows 0: no scatter; columns 1: not divided */
     const Tensor *index;                             /* the index by which rows are divided; NULL: equal numbers of rows */
     bool exact;                                      /* sums over samples are a tree of virtual shards (Model.exact) */
+    int64_t unit;                                    /* see mgpu_kernel.unit; 0: any */
     bool small;                                      /* so little work that vector code is not worth the compilation time */
     Contraction *contraction;                        /* set in place of nests, as one of the next three may be */
     Attention *attention;

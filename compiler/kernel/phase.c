@@ -63,6 +63,16 @@ const char *tensor_text(const Tensor *t)
 
 bool task_is_joined(const Task *t) { return t->kind == TASK_KERNEL && t->read_count > t->kernel->read_count; }
 
+double task_least_samples(const Task *t)
+{
+    static const double FLOPS_PER_WEIGHT_BYTE = 16; /* with fewer, reading the weights takes most of the time */
+    double weights = 0;
+    for (int i = 0; i < t->read_count; i++)
+        weights += t->reads[i]->has_samples ? 0 : (double)tensor_bytes(t->reads[i], 1);
+    double times = t->kernel->scan ? (double)t->kernel->scan->steps : 1; /* that it reads them */
+    return t->flops_per_sample > 0 ? weights * times * FLOPS_PER_WEIGHT_BYTE / t->flops_per_sample : 1;
+}
+
 Task *copy_task(const Task *t)
 {
     Task *copy = NEW(Task);

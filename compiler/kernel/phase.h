@@ -114,6 +114,8 @@ typedef struct Phase {
 } Phase;
 
 int tensor_place(const Tensor *const *list, int count, const Tensor *); /* Returns the index in the list; -1: not in it. */
+/* Returns how many samples a call should compute, at least, because of the weights that it reads. */
+double task_least_samples(const Task *);
 Task *copy_task(const Task *); /* Copies the lists of reads and writes; the tensors stay the same. */
 Phase *copy_phase(const Phase *);
 const char *tensor_text(const Tensor *); /* for comments: "x f32 n x [28, 28]" */

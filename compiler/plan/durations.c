@@ -39,6 +39,32 @@ static Work work_of(const Program *p, const Device *d, const Task *t, double its
     return w;
 }
 
+/* Returns how many virtual shards (mgpu_exact.h) a call sums, each to a term of its own; else 1. */
+static double shards_of_call(const Program *p, const Task *t, double samples)
+{
+    bool terms = kernel_sums_shards(t->kernel) && (!t->kernel->partial_bytes || p->target->own_memory);
+    int64_t shard = largest_shard(p->model);
+    return terms && shard > 0 && samples > (double)shard ? ceil(samples / (double)shard) : 1;
+}
+
+/* Terms are stored, and then added in a pass. A GPU has a launch for each. */
+static Cost cost_of_model(const Program *p, const Device *d, const Task *t, double samples, bool joins)
+{
+    double shards = shards_of_call(p, t, samples), launches = p->target->own_memory ? shards : 1;
+    Work w = work_of(p, d, t, samples / launches), adds = {.kind = WORK_ELEMENTWISE, .joins = true};
+    for (int i = 0; i < t->write_count && shards > 1; i++)
+        if (!t->writes[i]->has_samples) {
+            w.bytes += (shards / launches - 1) * (double)tensor_bytes(t->writes[i], 1);
+            adds.bytes += (shards + 1) * (double)tensor_bytes(t->writes[i], 1);
+        }
+    w.joins = joins;
+    Cost c = cost_kernel(d, &w);
+    c.us = launches * c.us + (launches - 1) * d->launch_us.value;
+    if (shards > 1)
+        c.us += cost_kernel(d, &adds).us;
+    return c;
+}
+
 /* Scales a measured time from other samples, or another number of active devices, by the cost model, unless the ratio is large or
  * launch latency dominates. 0: no measurement can be used. */
 static double measured_time(const Program *p, const Task *t, double samples, Cost model)
@@ -48,8 +74,7 @@ static double measured_time(const Program *p, const Task *t, double samples, Cos
     if (!m)
         return 0;
     Device device = machine_device(machine_of(p), processor_of(p), 0, measured_devices(p->measured));
-    Work then = work_of(p, &device, t, (double)m->samples);
-    Cost before = cost_kernel(&device, &then);
+    Cost before = cost_of_model(p, &device, t, (double)m->samples, false);
     if (before.us == model.us)
         return m->us;
     double ratio = model.us / before.us;
@@ -64,9 +89,7 @@ double units_of_task(const Task *t, int devices, double samples)
 
 static Cost cost_of_work(const Program *p, const Device *d, const Task *t, double samples, bool joins)
 {
-    Work w = work_of(p, d, t, samples);
-    w.joins = joins;
-    Cost model = cost_kernel(d, &w);
+    Cost model = cost_of_model(p, d, t, samples, joins);
     double measured = p->measured ? measured_time(p, t, samples, model) : 0;
     return measured > 0 ? (Cost){.us = measured, .bound = model.bound, .ground = GROUND_RUN} : model;
 }

@@ -11,7 +11,7 @@
  *   - it needs a later all-reduce than they do: they would wait for it. So the updates of a bucket of gradients are a region;
  *   - it begins a chain that rematerializes values: all of these would be in memory together with those of the calls before it;
  *   - no chunk is both small enough for the cache and large enough for the weights that the call reads again for each chunk.
- * The chunk is as large as the cache allows. */
+ * The chunk is as large as the cache allows. In exact programs it is a part of a virtual shard, of whole units (mgpu_kernel.unit). */
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"
 #include "compiler/plan/schedule.h"
@@ -20,13 +20,12 @@
 #include "compiler/kernel/kernel.h"
 #include "runtime/abi/mgpu.h"
 
-static const double FLOPS_PER_WEIGHT_BYTE = 16; /* per chunk; with fewer, reading the weights takes most of the time */
-
 typedef struct Region {
     int first;        /* first call */
     double footprint; /* the most bytes that one of its calls accesses, per sample */
     double least;     /* least samples of a chunk, because of the weights */
     bool by_sample;   /* some call works by sample */
+    int64_t unit;     /* exact programs: the most samples that one of its calls takes at once, a power of two */
     int group;        /* the last collective that one of its calls needs + 1; 0: none */
 } Region;
 
@@ -37,7 +36,7 @@ typedef struct Cutting {
     bool *whole;            /* by tensor: the region accesses it other than by sample */
     int *after;             /* by call: a collective follows it */
     int number;             /* index of the region + 1 */
-    int64_t shard;          /* exact programs: samples of the largest virtual shard, the chunk of every region; else 0 */
+    int64_t shard;          /* exact programs: samples of the largest virtual shard; else 0 */
     Region region;
 } Cutting;
 
@@ -52,17 +51,6 @@ static double sample_bytes(const Task *t)
         bytes += t->writes[i]->has_samples ? (double)tensor_bytes(t->writes[i], 1) : 0;
     return bytes;
 }
-
-static double weight_bytes(const Task *t)
-{
-    double bytes = 0;
-    for (int i = 0; i < t->read_count; i++)
-        bytes += t->reads[i]->has_samples ? 0 : (double)tensor_bytes(t->reads[i], 1);
-    return bytes;
-}
-
-/* Returns how often a call reads its weights. */
-static double kernel_steps(const Kernel *k) { return k->scan ? (double)k->scan->steps : 1; }
 
 static bool tensor_conflicts(const Cutting *c, const Task *t, const Tensor *x, bool write)
 {
@@ -86,11 +74,11 @@ static void with(Region *s, const Task *t)
 {
     if (!by_sample(t))
         return;
-    double footprint = sample_bytes(t), weights = weight_bytes(t);
-    double least = t->flops_per_sample > 0 ? weights * kernel_steps(t->kernel) * FLOPS_PER_WEIGHT_BYTE / t->flops_per_sample : 1;
+    double footprint = sample_bytes(t), least = task_least_samples(t);
     s->footprint = footprint > s->footprint ? footprint : s->footprint;
     s->least = least > s->least ? least : s->least;
     s->by_sample = true;
+    s->unit = t->kernel->unit > s->unit ? t->kernel->unit : s->unit;
 }
 
 static bool fits(const Cutting *c, const Task *t)
@@ -122,6 +110,15 @@ static void record_access(Cutting *c, const Tensor *x, const Task *t, bool write
     c->whole[x->id] |= !by_sample(t);
 }
 
+/* Exact programs: returns a chunk of whole units, which begin at the first sample of a virtual shard, wherever chunks begin. */
+static int64_t whole_units(const Cutting *c, int64_t chunk, int64_t unit)
+{
+    int64_t whole = unit > 1 ? unit : 1;
+    while (2 * whole <= chunk)
+        whole *= 2;
+    return whole < c->shard ? whole : c->shard;
+}
+
 static void close_region(Cutting *c, int end)
 {
     const Region *s = &c->region;
@@ -131,9 +128,11 @@ static void close_region(Cutting *c, int end)
     int calls = 0; /* calls that work by sample: a single one gains nothing from chunks */
     for (int i = s->first; i < end; i++)
         calls += by_sample(c->order->calls[i]);
+    if (c->shard && chunk)
+        chunk = whole_units(c, chunk, s->unit);
     for (int i = s->first; i < end; i++) {
         c->order->region[i] = c->number - 1;
-        c->order->chunk[i] = c->shard && s->by_sample ? c->shard : calls > 1 ? chunk : 0;
+        c->order->chunk[i] = calls > 1 ? chunk : c->shard && s->by_sample ? c->shard : 0;
     }
 }
 

@@ -62,9 +62,10 @@ static const char *check_numbers(const Regions *s)
             return format("phase %s: d%d.%s is a call, but in no region", phase, s->d, op->id);
         if (op->chunk < 0)
             return format("phase %s: d%d.%s takes %lld samples at a time", phase, s->d, op->id, (long long)op->chunk);
-        if (s->schedule->shard && op->by_sample && op->chunk < s->schedule->shard)
-            return format("phase %s: d%d.%s takes %lld samples at a time, but virtual shards of %lld are computed at once", phase,
-                          s->d, op->id, (long long)op->chunk, (long long)s->schedule->shard);
+        if (s->schedule->shard && op->by_sample && op->chunk == 0)
+            return format(
+                "phase %s: d%d.%s takes all samples at a time, but those of each virtual shard are computed by themselves", phase,
+                s->d, op->id);
         if (last && op->region < last->region)
             return format("phase %s: d%d.%s of region %d comes after d%d.%s of region %d: regions ascend, and the calls of one "
                           "follow each other",

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MGPU_INTERFACE 30 /* version of this interface; programs reject runtimes of another version */
+#define MGPU_INTERFACE 31 /* version of this interface; programs reject runtimes of another version */
 #define MGPU_VERSION "0.1.0"
 
 #include "mgpu_numbers.h"
@@ -49,6 +49,9 @@ typedef struct mgpu_kernel {
     uint8_t split;
     int64_t extent, grain;                      /* MGPU_SPLIT_RANGE */
     const struct mgpu_contraction *contraction; /* what `run` computes, if a library can compute it instead; else NULL */
+    /* of exact programs, MGPU_SPLIT_SAMPLES: the order of additions depends on how many samples a call has, so each call has so
+     * many of a virtual shard, from its first one on, and the last call the rest; 0: it does not depend on it */
+    int64_t unit;
     /* of exact programs: the types of its results, which are sums over samples without `finish`: they may be computed for some
      * samples at a time, and added; else NULL */
     const uint8_t *sums;

@@ -3,7 +3,7 @@
  * A region of calls runs on the device's thread pool: thread t of T takes samples [n t / T, n (t + 1) / T) through all calls of
  * the region, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it.
  *
- * Exact programs (mgpu_exact.h): a chunk is a virtual shard. Partial sums have a place for each shard, not for each thread, and
+ * Exact programs (mgpu_exact.h): a chunk is a part of a virtual shard. Partial sums have a place for each shard, not for each thread, and
  * kernels that sum samples by themselves are called for each shard, with a result for each; when all are done, these are added by
  * the tree. Sums that have nothing to do with samples are divided into RANGE_PARTS in place of threads. */
 #include "runtime/abi/mgpu_exact.h"
@@ -124,11 +124,7 @@ static Device *host_open(const DevicePlan *p)
         host_close(d);
         return NULL;
     }
-    if (d->shards)
-        snprintf(d->library_text, sizeof d->library_text, "not used: its sums have orders of their own (exact = %lld)",
-                 (long long)p->program->exact);
-    else
-        d->library = mgpu_library_open(d->samples, d->threads, d->library_text, sizeof d->library_text);
+    d->library = mgpu_library_open(d->samples, d->threads, d->shard, d->shards, d->library_text, sizeof d->library_text);
     d->pool = mgpu_pool_open(pool);
     return d;
 }
@@ -192,6 +188,30 @@ static int place_of(const Device *d, const DeviceCall *c, int thread, int64_t pa
 /* Returns how many threads share the region. */
 static int threads_of(const Device *d) { return d->region->one_thread ? 1 : d->threads; }
 
+/* Returns how many of so many samples are computed: those of whole virtual shards, where the library's bits depend on the size of
+ * a shard. */
+static int64_t whole_shards(const Device *d, int64_t samples)
+{
+    int64_t k = 0;
+    while (k < d->shards && d->shard[k] < samples)
+        k++;
+    return d->library && d->shards ? d->shard[k] : samples;
+}
+
+/* Returns the samples, or elements of split values, that the region's calls process. */
+static int64_t samples_of(const Device *d)
+{
+    return d->region->split_elements ? d->region->split_elements - 1
+           : d->region->samples      ? whole_shards(d, d->region->samples)
+                                     : d->samples;
+}
+
+/* Returns true if the library computes these samples of the call. */
+static bool is_by_library(const Device *d, const DeviceCall *c, int64_t samples)
+{
+    return c->library && mgpu_library_takes(d->library, c->library, samples_of(d), samples, threads_of(d));
+}
+
 /* ---- kernels that sum samples: a term for each shard */
 
 /* Returns where a thread's share of so many elements begins: at a cache line. */
@@ -215,7 +235,10 @@ static int64_t bytes_of_terms(const DeviceCall *c)
     return bytes;
 }
 
-/* Calls the kernel for each shard of the device. */
+/* Returns the first of the device's virtual shards that a thread has. */
+static int64_t first_shard(const Device *d, int thread) { return d->shards * thread / threads_of(d); }
+
+/* Calls the kernel for each shard of the device: all threads share it, but a shard that the library computes is its thread's. */
 static void sum_shards(Device *d, const DeviceCall *c, int thread, const mgpu_part *whole)
 {
     int64_t samples = whole->samples, bytes = bytes_of_terms(c);
@@ -223,6 +246,9 @@ static void sum_shards(Device *d, const DeviceCall *c, int thread, const mgpu_pa
     for (int64_t k = 0; k < d->shards; k++) {
         int64_t begin = d->shard[k] < samples ? d->shard[k] : samples,
                 end = d->shard[k + 1] < samples ? d->shard[k + 1] : samples;
+        bool by_library = begin < end && is_by_library(d, c, end - begin);
+        if (by_library && (k < first_shard(d, thread) || k >= first_shard(d, thread + 1)))
+            continue;
         void *const *given = arguments_of(d, c, thread, begin, thread);
         void **own = d->argument[thread];
         if (given != own)
@@ -233,6 +259,10 @@ static void sum_shards(Device *d, const DeviceCall *c, int thread, const mgpu_pa
                 own[first_result(c) + i] = to;
                 to += mgpu_slot_bytes(c->op->writes[i].end - c->op->writes[i].begin);
             }
+        if (by_library) {
+            mgpu_library_run(d->library, c->library, own, thread, 0, end - begin, true);
+            continue;
+        }
         mgpu_part part = *whole;
         part.samples = end - begin;
         step.sample = d->region->step->sample + begin;
@@ -260,18 +290,6 @@ static void add_terms(Device *d, const DeviceCall *c, int thread)
     }
 }
 
-/* Returns the samples, or elements of split values, that the region's calls process. */
-static int64_t samples_of(const Device *d)
-{
-    return d->region->split_elements ? d->region->split_elements - 1 : d->region->samples ? d->region->samples : d->samples;
-}
-
-/* Returns true if the library computes these samples of the call. */
-static bool is_by_library(const Device *d, const DeviceCall *c, int64_t samples)
-{
-    return c->library && mgpu_library_takes(d->library, c->library, samples_of(d), samples, threads_of(d));
-}
-
 /* Returns true if the threads have partial sums of the library. A call that our own kernel computes would add older ones. */
 static bool has_partial_sums(const Device *d, const DeviceCall *c)
 {
@@ -292,9 +310,28 @@ static void sum_range(Device *d, const DeviceCall *c, int thread, const mgpu_par
     }
 }
 
-/* Calls a kernel for samples [begin, end), of exact programs those of a shard. What is not divided by samples is done in the
- * thread's first call. none: the thread has had no samples before. */
-static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first, bool none, int64_t shard)
+/* Computes a part of a call: by units, if its bits depend on how many samples are computed at once. first: it is the first
+ * part of the call in which the thread has samples. */
+static void compute(Device *d, const DeviceCall *c, int thread, void *const *argument, mgpu_part *part, bool first)
+{
+    int64_t end = part->end, unit = by_shard(d) && c->kernel->unit > 0 ? c->kernel->unit : end - part->begin;
+    if (first && c->library)
+        mgpu_library_begin(d->library, c->library, argument, thread);
+    do {
+        part->end = end - part->begin < unit ? end : part->begin + unit;
+        if (is_by_library(d, c, part->end - part->begin))
+            mgpu_library_run(d->library, c->library, argument, thread, part->begin, part->end, first);
+        else
+            c->kernel->run(argument, d->region->step, part);
+        first = part->first = false;
+        part->begin = part->end;
+    } while (part->begin < end);
+}
+
+/* Calls a kernel for samples [begin, end), of exact programs a part of a shard. What is not divided by samples is done in the
+ * thread's first call. none: the thread has had no samples before; shard_first: of exact programs: it is the shard's first part. */
+static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first, bool none, bool shard_first,
+                      int64_t shard)
 {
     DeviceCall *c = &d->region->calls[number];
     const mgpu_kernel *k = c->kernel;
@@ -306,7 +343,7 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
             return;
         break;
     case MGPU_SPLIT_SAMPLES:
-        part.first = none || (by_shard(d) && k->finish);
+        part.first = by_shard(d) && k->finish ? shard_first : none;
         if (begin == end && !(part.first && k->finish))
             return;
         part.begin = begin;
@@ -326,14 +363,12 @@ static void call_part(Device *d, int number, int thread, int64_t begin, int64_t 
             return;
     }
     double began = d->region->observe ? mgpu_seconds() : 0;
-    if (is_by_library(d, c, part.end - part.begin))
-        mgpu_library_run(d->library, c->library, arguments_of(d, c, thread, begin, thread), thread, part.begin, part.end, first);
-    else if (by_shard(d) && k->sums)
+    if (by_shard(d) && k->sums)
         sum_shards(d, c, thread, &part);
     else if (by_shard(d) && k->finish && k->split == MGPU_SPLIT_RANGE)
         sum_range(d, c, thread, &part);
     else
-        k->run(arguments_of(d, c, thread, begin, place_of(d, c, thread, shard)), d->region->step, &part);
+        compute(d, c, thread, arguments_of(d, c, thread, begin, place_of(d, c, thread, shard)), &part, none);
     if (d->region->audit && k->split == MGPU_SPLIT_SAMPLES)
         d->region->audit(d->region->context, c->op, arguments_of(d, c, thread, begin, thread), begin, end);
     if (!d->region->observe)
@@ -377,27 +412,30 @@ static void run_chunks(Device *d, int thread)
     do {
         int64_t next = end - at < chunk ? end : at + chunk;
         for (int i = 0; i < d->region->count; i++)
-            call_part(d, i, thread, at, next, first, first, 0);
+            call_part(d, i, thread, at, next, first, first, false, 0);
         first = false;
         at = next;
     } while (at < end);
 }
 
-/* A thread takes its virtual shards through all calls, one at a time. */
+/* A thread takes its virtual shards through all calls, a chunk of a shard at a time. */
 static void run_shards(Device *d, int thread)
 {
-    int64_t n = samples_of(d), threads = threads_of(d), shard = d->shards * thread / threads,
-            end = d->shards * (thread + 1) / threads;
+    int64_t n = samples_of(d), shard = first_shard(d, thread), end = first_shard(d, thread + 1);
     bool first = true, none = true;
     do {
-        bool any = shard < end;
-        int64_t from = !any || d->shard[shard] > n ? n : d->shard[shard],
+        bool any = shard < end, shard_first = true;
+        int64_t at = !any || d->shard[shard] > n ? n : d->shard[shard],
                 to = !any || d->shard[shard + 1] > n ? n : d->shard[shard + 1];
-        for (int i = 0; i < d->region->count; i++)
-            if (any || d->region->calls[i].kernel->split != MGPU_SPLIT_SAMPLES)
-                call_part(d, i, thread, from, to, first, none, shard);
-        first = false;
-        none = none && from == to;
+        do {
+            int64_t next = d->region->chunk > 0 && to - at > d->region->chunk ? at + d->region->chunk : to;
+            for (int i = 0; i < d->region->count; i++)
+                if (any || d->region->calls[i].kernel->split != MGPU_SPLIT_SAMPLES)
+                    call_part(d, i, thread, at, next, first, none, shard_first, shard);
+            first = shard_first = false;
+            none = none && at == next;
+            at = next;
+        } while (at < to);
     } while (++shard < end);
 }
 

@@ -5,6 +5,10 @@
  * convolutions), thread 0 stores it in the result, the others in memory of their own, and in the end each thread adds up a part
  * of all of them.
  *
+ * Of exact programs (mgpu_exact.h), all that has samples is prepared for the sizes of the device's virtual shards: one thread
+ * computes a shard by itself, with a primitive that depends on its size alone, and the sums of shards are added by others. What
+ * threads would share otherwise is left to our own code.
+ *
  * Memory of each thread: scratch, which any run may use; packed weights and partial sums of the operations of a region. */
 #include "runtime/host/library.h"
 
@@ -37,6 +41,8 @@ struct Library {
     Release release; /* frees it if an error leaks it */
     int64_t samples, chunk;
     int threads;
+    const int64_t *shard; /* of exact programs */
+    int64_t shards;
     LibraryCall *calls;
     int64_t scratch_bytes, region_bytes, most_region_bytes; /* per thread */
     int64_t allocated;                                      /* per thread */
@@ -45,12 +51,12 @@ struct Library {
 
 static void release(void *library) { mgpu_library_close(library); }
 
-Library *mgpu_library_open(int64_t samples, int threads, char *description, size_t capacity)
+Library *mgpu_library_open(int64_t samples, int threads, const int64_t *shard, int64_t shards, char *description, size_t capacity)
 {
     if (!mgpu_onednn_open(description, capacity))
         return NULL;
     Library *l = mgpu_allocate(1, sizeof *l);
-    *l = (Library){.samples = samples, .threads = threads};
+    *l = (Library){.samples = samples, .threads = threads, .shard = shard, .shards = shards};
     l->memory = mgpu_allocate((size_t)threads, sizeof *l->memory);
     mgpu_context_add(&l->release, release, l);
     return l;
@@ -145,6 +151,22 @@ static bool prepare_by_samples(Library *l, LibraryCall *c, const mgpu_kernel *k)
     return true;
 }
 
+/* Of an exact program: prepares units of virtual shards, and what is left of shards; without units, whole shards. Our own code
+ * computes the sizes that the library is not faster with. */
+static bool prepare_by_shard(Library *l, LibraryCall *c, const mgpu_kernel *k)
+{
+    for (int64_t i = 0; i < l->shards; i++) {
+        int64_t samples = l->shard[i + 1] - l->shard[i], unit = k->unit > 0 && k->unit < samples ? k->unit : samples;
+        prepare_size(l, c, k, unit);
+        prepare_size(l, c, k, unit > 0 ? samples % unit : 0);
+    }
+    if (!c->sizes)
+        return false;
+    int64_t packed = mgpu_onednn_packed(c->sized[0].matmul);
+    c->packed_at = packed > 0 ? reserve(l, packed) : -1;
+    return true;
+}
+
 /* Prepares the shares of all threads; returns how many are partial sums, or -1 if the library does not compute all of them. */
 static int prepare_parts(Library *l, LibraryCall *c, const mgpu_kernel *k, bool convolution)
 {
@@ -186,7 +208,9 @@ LibraryCall *mgpu_library_prepare(Library *l, const mgpu_kernel *k, int64_t resu
     if (!k->contraction)
         return NULL;
     LibraryCall *c = mgpu_allocate(1, sizeof *c);
-    bool good = k->split == MGPU_SPLIT_SAMPLES ? prepare_by_samples(l, c, k) : prepare_by_thread(l, c, k, result_bytes);
+    bool good = l->shards                        ? (k->split == MGPU_SPLIT_SAMPLES || k->sums) && prepare_by_shard(l, c, k)
+                : k->split == MGPU_SPLIT_SAMPLES ? prepare_by_samples(l, c, k)
+                                                 : prepare_by_thread(l, c, k, result_bytes);
     if (!good) {
         free_call(c, l->threads);
         return NULL;
@@ -240,6 +264,13 @@ static MgpuLibraryMatmul *of_size(const LibraryCall *c, int64_t samples)
     return found;
 }
 
+void mgpu_library_begin(Library *l, LibraryCall *c, void *const *argument, int thread)
+{
+    uint8_t *memory = l->memory[thread], *scratch = memory + l->most_region_bytes;
+    if (!c->per_thread && c->packed_at >= 0)
+        mgpu_onednn_pack(c->sized[0].matmul, argument[1], memory + c->packed_at, scratch, thread);
+}
+
 void mgpu_library_run(Library *l, LibraryCall *c, void *const *argument, int thread, int64_t begin, int64_t end, bool first)
 {
     uint8_t *memory = l->memory[thread], *scratch = memory + l->most_region_bytes;
@@ -253,8 +284,6 @@ void mgpu_library_run(Library *l, LibraryCall *c, void *const *argument, int thr
         return;
     MgpuLibraryMatmul *p = of_size(c, end - begin);
     uint8_t *packed = c->packed_at >= 0 && p == c->sized[0].matmul ? memory + c->packed_at : NULL;
-    if (packed && first)
-        mgpu_onednn_pack(p, argument[1], packed, scratch, thread);
     mgpu_onednn_run(p, argument[0], argument[1], argument[2], packed, begin, scratch, thread);
 }
 

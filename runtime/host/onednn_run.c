@@ -123,7 +123,8 @@ void mgpu_onednn_run(MgpuLibraryMatmul *matmul, const void *a, const void *b, vo
 
 int64_t mgpu_onednn_packed(const MgpuLibraryMatmul *matmul)
 {
-    bool packs = matmul->result != W && matmul->operand[W] == B && !matmul->moves[W] && matmul->convert[W].primitive != NULL;
+    bool packs = matmul->result != W && matmul->operand[W] == B && matmul->sample[B] == 0 && !matmul->moves[W] &&
+                 matmul->convert[W].primitive != NULL;
     return packs ? ((int64_t)matmul->main.bytes[W] + 63) / 64 * 64 : 0;
 }
 

@@ -236,6 +236,20 @@ static const Task *task_of_pass(const Task *t, const Kernel *k)
     return task;
 }
 
+/* Exact programs: returns how many samples a call takes, if the order of its additions depends on their number: a power of two,
+ * so many that adding up what it has summed is little work, or that reading weights is. Else 0. */
+static int64_t unit_of(const Task *t, const Kernel *k)
+{
+    static const double OPERATIONS = 64 * 1024;
+    if (!k->exact || k->split != MGPU_SPLIT_SAMPLES || !(k->partial_bytes || k->contraction))
+        return 0;
+    double least = k->contraction ? task_least_samples(t) : t->flops_per_sample > 0 ? OPERATIONS / t->flops_per_sample : 1;
+    int64_t unit = 1;
+    while ((double)unit < least && unit < INT32_MAX)
+        unit *= 2;
+    return unit;
+}
+
 Task *fuse_task(const Fusion *f, const FusionGroup *g)
 {
     Task *t = NEW(Task);
@@ -251,6 +265,8 @@ Task *fuse_task(const Fusion *f, const FusionGroup *g)
         APPEND(t->writes, t->write_count, (Tensor *)(uintptr_t)k->writes[i]);
     if (k) {
         kernel_cost(f, t, g->kernel);
+        t->kernel = g->kernel;
+        g->kernel->unit = unit_of(t, k);
         task_nan_sources(t, k);
         t->own_pass = k->kind == KERNEL_NESTS && !t->update ? task_of_pass(t, k) : NULL;
     }

@@ -174,7 +174,7 @@ void kernel_emit_row(const Kernel *k, const char *function, Text *t)
              C_ROW(C_TEXT("name", c_string(k->name)), C_TEXT("run", function),
                    C_TEXT("finish", k->partial_bytes ? format("%s_finish", function) : NULL), C_NUMBER("line", model_line(k->at)),
                    C_TEXT("split", MODE[k->split]), C_NUMBER("extent", k->extent), C_NUMBER("grain", k->grain),
-                   C_TEXT("contraction", k->contraction ? format("&%s_contraction", function) : NULL),
+                   C_TEXT("contraction", k->contraction ? format("&%s_contraction", function) : NULL), C_NUMBER("unit", k->unit),
                    C_TEXT("sums", k->partial_bytes ? NULL : kernel_types_of_sums(k))));
 }
 
