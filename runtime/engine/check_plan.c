@@ -139,12 +139,22 @@ static void check_epilogue(const PlanCheck *c, const mgpu_device_phase *p, const
         "an epilogue makes no sense");
 }
 
+/* Returns true if chunks begin where units of virtual shards do (mgpu_kernel.unit). */
+static bool has_whole_units(const PlanCheck *c)
+{
+    const mgpu_program *p = c->program;
+    int64_t unit = p->exact && p->kernels ? p->kernels[c->op->target].unit : 0, group = p->group > 1 ? p->group : 1;
+    int64_t largest = (c->plan->micro / group + p->exact - 1) / (p->exact ? p->exact : 1) * group;
+    return unit == 0 || c->op->chunk % unit == 0 || c->op->chunk >= largest;
+}
+
 static void check_verb(const PlanCheck *c, const mgpu_device_phase *p)
 {
     const mgpu_op *op = c->op;
     switch (op->verb) {
     case MGPU_CALL:
         require(c, op->target >= 0 && op->target < c->program->kernel_count, "there is no such kernel");
+        require(c, has_whole_units(c), "a chunk ends within a unit of a virtual shard");
         if (c->program->gpu_kernels &&
             (c->program->gpu_kernels[op->target].matmul || c->program->gpu_kernels[op->target].convolution))
             check_library(c, p, &c->program->gpu_kernels[op->target]);
