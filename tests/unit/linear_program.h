@@ -224,17 +224,19 @@ static void k_report_train(void *const *a, const mgpu_step *step, const mgpu_par
 }
 
 enum { K_INIT, K_COUNT, K_ERRORS, K_ACCUMULATE, K_GRADIENT, K_UPDATE, K_EVAL, K_PREDICT, K_TAKE_SUMS, K_REPORT, K_REPORT_TRAIN };
-static const mgpu_kernel KERNELS[] = {{"init", k_init, NULL, 1, MGPU_SPLIT_WORKERS, 0, 0, NULL, NULL},
-                                      {"count", k_count, NULL, 2, MGPU_SPLIT_NONE, 0, 0, NULL, NULL},
-                                      {"errors", k_errors, NULL, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL, NULL},
-                                      {"accumulate", k_accumulate, k_accumulate_finish, 3, MGPU_SPLIT_SAMPLES, 0, 0, NULL, NULL},
-                                      {"gradient", k_gradient, k_gradient_finish, 4, MGPU_SPLIT_SAMPLES, 0, 0, NULL, NULL},
-                                      {"update", k_update, NULL, 5, MGPU_SPLIT_RANGE, IN *OUT, 4, NULL, NULL},
-                                      {"eval", k_eval, k_eval_finish, 6, MGPU_SPLIT_SAMPLES, 0, 0, NULL, NULL},
-                                      {"predict", k_predict, NULL, 7, MGPU_SPLIT_SAMPLES, 0, 0, NULL, NULL},
-                                      {"take_sums", k_take_sums, NULL, 8, MGPU_SPLIT_NONE, 0, 0, NULL, NULL},
-                                      {"report", k_report, NULL, 9, MGPU_SPLIT_NONE, 0, 0, NULL, NULL},
-                                      {"report_train", k_report_train, NULL, 10, MGPU_SPLIT_NONE, 0, 0, NULL, NULL}};
+static const mgpu_kernel KERNELS[] = {
+    {.name = "init", .run = k_init, .line = 1, .split = MGPU_SPLIT_WORKERS},
+    {.name = "count", .run = k_count, .line = 2, .split = MGPU_SPLIT_NONE},
+    {.name = "errors", .run = k_errors, .line = 3, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "accumulate", .run = k_accumulate, .finish = k_accumulate_finish, .line = 3, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "gradient", .run = k_gradient, .finish = k_gradient_finish, .line = 4, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "update", .run = k_update, .line = 5, .split = MGPU_SPLIT_RANGE, .extent = IN * OUT, .grain = 4},
+    {.name = "eval", .run = k_eval, .finish = k_eval_finish, .line = 6, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "predict", .run = k_predict, .line = 7, .split = MGPU_SPLIT_SAMPLES},
+    {.name = "take_sums", .run = k_take_sums, .line = 8, .split = MGPU_SPLIT_NONE},
+    {.name = "report", .run = k_report, .line = 9, .split = MGPU_SPLIT_NONE},
+    {.name = "report_train", .run = k_report_train, .line = 10, .split = MGPU_SPLIT_NONE},
+};
 
 /* ---- tables */
 static const mgpu_variable VARIABLE[VARIABLES] = {
