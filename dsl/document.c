@@ -31,7 +31,7 @@ static const struct {
      "where samples come from: readers and stages, joined by |>"},
     {WORDS_GROUP, "train", "train { batch = 128  epochs = 10  lr = 0.01  \"*.bias\" { decay = 0 } }",
      "how the model is trained: settings, and rules for weights whose names match a pattern (lr decay frozen init "
-     "optimizer clip)"},
+     "optimizer clip loss times)"},
     {WORDS_GROUP, "input", "input image: u8[28, 28]", "a column of the data; in a model"},
     {WORDS_GROUP, "weight", "weight name: f32[out, in] = he()", "a trained tensor and its initialiser"},
     {WORDS_GROUP, "state", "state name: f32[c] = 0", "a tensor that is kept and saved, not trained; `update` sets it"},

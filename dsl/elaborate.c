@@ -77,67 +77,6 @@ static void check_loss(Elaborator *e)
 
 /* ---- accumulate > 1: losses must not depend on a sum over the whole batch, unless it depends only on inputs and states */
 
-typedef struct Reachable {
-    bool **seen;
-    const Graph **graphs;
-    int graph_count;
-} Reachable;
-
-static bool *seen_of(Reachable *r, const Graph *g)
-{
-    for (int k = 0; k < r->graph_count; k++)
-        if (r->graphs[k] == g)
-            return r->seen[k];
-    int count = r->graph_count;
-    bool *seen = NEW_ARRAY(bool, g->node_count);
-    APPEND(r->graphs, count, g);
-    APPEND(r->seen, r->graph_count, seen);
-    return seen;
-}
-
-/* Returns for each input of a composite whether the visited part of its body reads it. */
-static const bool *needed_of(Reachable *r, const Node *composite)
-{
-    const bool *seen = seen_of(r, composite->body);
-    bool *needed = NEW_ARRAY(bool, composite->inputs);
-    for (int k = 0; k < composite->body->node_count; k++)
-        if (seen[k] && composite->body->nodes[k]->op == OP_ARG)
-            needed[composite->body->nodes[k]->ints[0]] = true;
-    return needed;
-}
-
-static void visit_from(Reachable *r, const Node *from)
-{
-    const Graph *g = from->graph;
-    bool *seen = seen_of(r, g);
-    const Node **stack = NEW_ARRAY(const Node *, g->node_count);
-    int count = 0;
-    if (seen[from->id])
-        return;
-    seen[from->id] = true;
-    stack[count++] = from;
-    while (count > 0) {
-        const Node *n = stack[--count];
-        const Node *whole = n;
-        const bool *needed = NULL;
-        if (n->op == OP_RESULT && n->in[0]->body) { /* visit only this result of the body */
-            const Graph *body = n->in[0]->body;
-            for (int k = 0, result = 0; k < body->result_count; k++)
-                if (body->results[k].role == ROLE_RESULT && result++ == n->ints[0])
-                    visit_from(r, body->results[k].value);
-            if (n->in[0]->op == OP_COMPOSITE) { /* and the arguments that it reads */
-                whole = n->in[0];
-                needed = needed_of(r, whole);
-            }
-        }
-        for (int k = 0; k < whole->inputs; k++)
-            if (!seen[whole->in[k]->id] && (!needed || needed[k])) {
-                seen[whole->in[k]->id] = true;
-                stack[count++] = whole->in[k];
-            }
-    }
-}
-
 /* True if the sum depends only on inputs and states: it is computed before the step (compiler/passes/accumulate.c). */
 static bool is_known_before_step(const Elaborator *e, const Node *sum)
 {
@@ -145,7 +84,7 @@ static bool is_known_before_step(const Elaborator *e, const Node *sum)
     Reachable r = {0};
     if (g != e->model->train)
         return false;
-    visit_from(&r, sum);
+    reach_from(&r, sum);
     for (int k = 0; k < g->node_count; k++) {
         const Node *n = g->nodes[k];
         if (r.seen[0][k] && n->op == OP_VARIABLE && e->model->variables[n->ints[0]].kind != STATE)
@@ -167,9 +106,9 @@ static void check_batch_sums(Elaborator *e)
         const Result *result = &e->model->train->results[k];
         if (result->role != ROLE_LOSS)
             continue;
-        visit_from(&r, result->value);
+        reach_from(&r, result->value);
         if (result->weight)
-            visit_from(&r, result->weight);
+            reach_from(&r, result->weight);
     }
     for (int k = 0; k < e->batch_sum_count; k++) {
         const BatchSum *s = &e->batch_sums[k];
@@ -338,6 +277,7 @@ Model *elaborate(const Tree *file, const Settings *settings)
     if (trains)
         warn_of_rate(e);
     build_updates(e, trains);
+    split_objectives(e);
     build_initials(e);
     if (trains)
         warn_of_lost_weights(e);

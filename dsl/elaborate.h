@@ -196,9 +196,20 @@ typedef struct Rule {
     int frozen;       /* -1 if not set */
     const char *init; /* path; valid if init_at is not NULL */
     const Place *init_at;
-    const char *rules; /* rules for the names in the file; NULL if not set */
-    bool *matched;     /* for each pattern: it has matched a weight */
+    const char *rules;   /* rules for the names in the file; NULL if not set */
+    const char **losses; /* patterns of the losses that train its weights: objectives.c */
+    int loss_count;      /* 0: it sets no `loss` */
+    const Place *loss_at;
+    int64_t times; /* updates in a round */
+    const Place *times_at;
+    int objective; /* number of its objective, from 1; 0: none, or not known yet */
+    bool *matched; /* for each pattern: it has matched a weight */
 } Rule;
+/* of a state that a later call of the same shared layer updates again; in the order of the calls */
+typedef struct EarlierUpdate {
+    int variable;
+    Node *value;
+} EarlierUpdate;
 typedef struct FlatDense {
     const char *path, *shape;
     const Place *at;
@@ -270,7 +281,9 @@ struct Elaborator {
     const char *init_name; /* the variable whose initializer is being run */
     Map result_names;      /* "loss name" -> Place in the current pass; also counts results in loops */
     Map updates;           /* variable -> index of its ROLE_UPDATE among the results of train */
-    Deferred *deferred;    /* updates of the body that is being built */
+    EarlierUpdate *earlier;
+    int earlier_count;
+    Deferred *deferred; /* updates of the body that is being built */
     int deferred_count;
     BatchSum *batch_sums; /* sums over the whole batch, of the training pass */
     int batch_sum_count;
@@ -359,6 +372,7 @@ typedef struct Reached {    /* the combined rules for one weight */
     const Value *optimizer; /* NULL if no rule sets it */
     int clip;               /* see Variable.clip */
     bool frozen;
+    int objective;       /* see Variable.objective */
     const Rule *init;    /* the rule that sets `init`, or NULL */
     int below;           /* length of the name up to the end of what `pattern` matches */
     const char *pattern; /* the pattern of that rule */
@@ -415,6 +429,15 @@ void bind_arguments(const char *layer, const char *const *names, int count, Argu
 /* Calls a layer. `key` identifies the call in its instance (call_key). May return VALUE_RESULTS. */
 Value *call_layer(Elaborator *, Layer *, const Place *at, Arguments, Value *piped, const char *key);
 
+/* ---- reachable.c */
+typedef struct Reachable {
+    bool **seen;
+    const Graph **graphs;
+    int graph_count;
+} Reachable;
+bool *reached_in(Reachable *, const Graph *); /* by node: it has been reached */
+void reach_from(Reachable *, const Node *);   /* reaches the node and all that it depends on, in the bodies on the way, too */
+
 /* ---- loop.c */
 void run_scan(Elaborator *, const Tree *);
 Node *random_in_scan(ScanBody *, Shape, const char *path); /* this step's slice of all steps' random numbers */
@@ -431,6 +454,10 @@ void run_result(Elaborator *, const Tree *); /* runs loss, metric and output */
 
 /* ---- rules.c, optimizer.c, train.c, data.c, layers.c, load.c */
 void train_rule(Elaborator *, const Tree *);
+/* objectives.c: objectives of the rules, when the model's losses are known; checks that each weight has one; their graphs */
+void make_objectives(Elaborator *);
+void check_objectives(Elaborator *);
+void split_objectives(Elaborator *);
 void build_updates(Elaborator *, bool trains);
 void read_averages(Elaborator *); /* replaces averaged weights in the evaluation graph */
 void run_train(Elaborator *, bool trial);

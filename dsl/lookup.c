@@ -89,7 +89,7 @@ static Value *known_everywhere(Elaborator *e, const char *name)
     if (strcmp(name, "training") == 0)
         return value_bool(e->frame->training);
     if (strcmp(name, "step") == 0)
-        return value_tensor(graph_run(e->graph, RUN_STEP, 0));
+        return value_tensor(graph_own_step(e->graph, e->in_optimizer ? e->model->variables[e->owner].objective : 0));
     if (strcmp(name, "epoch") == 0)
         return value_tensor(graph_run(e->graph, RUN_EPOCH, 0));
     if (strcmp(name, "progress") == 0)

@@ -129,6 +129,15 @@ static void need_rate(Elaborator *e, const Step *s)
     pop_frame(e, before);
 }
 
+/* True if each objective has a rate of its own, so that none of the train block is needed. */
+static bool objectives_have_rates(const Elaborator *e)
+{
+    int count = 0;
+    for (int k = 0; k < e->rule_count; k++)
+        count += e->rules[k].objective && e->rules[k].lr;
+    return count && count == e->model->objective_count;
+}
+
 static void check_optimizers(Elaborator *e)
 {
     const Step *s = train_optimizer(e);
@@ -136,7 +145,8 @@ static void check_optimizers(Elaborator *e)
     const TrainSetting *decay = map_get(&e->train_settings, "decay");
     if (decay && !parameter(s->layer, "decay"))
         error_at(decay->at, "the optimizer '%s' takes no decay", s->layer->name);
-    need_rate(e, s);
+    if (!objectives_have_rates(e))
+        need_rate(e, s);
     for (int k = 0; k < e->rule_count; k++)
         if (e->rules[k].optimizer) {
             check_optimizer(optimizer_step(e->rules[k].optimizer));
@@ -225,11 +235,27 @@ void read_averages(Elaborator *e)
 
 /* ---- */
 
+/* Of several objectives each reports its own, by its number. */
+static void report_rates(Elaborator *e)
+{
+    bool several = e->model->objective_count > 0;
+    if (rate(e, "lr") && !several)
+        graph_result(e->top, ROLE_REPORT, "lr", 0, rate(e, "lr"), NULL);
+    for (int k = 0; k < e->rule_count; k++) {
+        const Rule *r = &e->rules[k];
+        Node *lr = r->lr ? r->lr : rate(e, "lr");
+        if (r->objective && lr)
+            graph_result(e->top, ROLE_REPORT, "lr", r->objective, lr, NULL);
+    }
+}
+
 void build_updates(Elaborator *e, bool trains)
 {
     Model *m = e->model;
-    if (trains)
+    if (trains) {
+        make_objectives(e);
         check_optimizers(e);
+    }
     int count = m->variable_count, weights = 0, trained = 0;
     Reached *rules = NEW_ARRAY(Reached, count);
     for (int k = 0; k < count; k++) {
@@ -239,12 +265,14 @@ void build_updates(Elaborator *e, bool trains)
         rules[k] = rules_of(e, v->name);
         v->trained = !rules[k].frozen;
         v->clip = rules[k].clip;
+        v->objective = v->trained ? rules[k].objective : 0;
         weights++;
         trained += v->trained;
     }
     check_rules(e);
     if (weights && !trained && trains)
         error_tree(e, e->train_tree, "all %d weights are frozen: there is nothing to train", weights);
+    check_objectives(e);
     e->in_optimizer = true;
     for (int k = 0; k < count && trains; k++)
         if (m->variables[k].trained)
@@ -254,8 +282,8 @@ void build_updates(Elaborator *e, bool trains)
         count_skipped(e);
         add_averages(e);
     }
-    if (rate(e, "lr") && trains)
-        graph_result(e->top, ROLE_REPORT, "lr", 0, rate(e, "lr"), NULL);
+    if (trains)
+        report_rates(e);
     /* hides rates that nothing reads, such as decay if the model leaves it to the optimizer */
     for (int k = 0; k < 2; k++)
         m->settings[k].hidden = !map_get(&e->train_settings, m->settings[k].name);

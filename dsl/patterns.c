@@ -31,6 +31,7 @@ Reached rules_of(Elaborator *e, const char *name)
             all.decay = r->decay, all.decay_at = r->decay_at;
         all.optimizer = r->optimizer ? r->optimizer : all.optimizer;
         all.clip = r->clip ? r->clip : all.clip;
+        all.objective = r->objective ? r->objective : all.objective;
         all.frozen = r->frozen >= 0 ? r->frozen : all.frozen;
         if (r->init_at)
             all.init = r, all.below = below, all.pattern = pattern;

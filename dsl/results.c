@@ -48,8 +48,12 @@ void set_update(Elaborator *e, int variable, Node *value, const Place *at)
     const char *name = e->model->variables[variable].name;
     intptr_t known = (intptr_t)map_get(&e->updates, name);
     Result *r = known ? &e->top->results[known - 1] : graph_result(e->top, ROLE_UPDATE, name, variable, value, NULL);
-    if (!known)
+    if (!known) {
         map_set(&e->updates, name, (void *)(intptr_t)e->top->result_count);
+    } else {
+        EarlierUpdate earlier = {.variable = variable, .value = r->value};
+        APPEND(e->earlier, e->earlier_count, earlier);
+    }
     r->value = value;
     r->at = at;
 }

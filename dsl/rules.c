@@ -1,4 +1,4 @@
-/* rules.c: "pattern", ... { lr decay frozen init rules optimizer clip }: settings for the weights that match a pattern. A pattern
+/* rules.c: "pattern", ... { lr decay frozen init rules optimizer clip loss times }: settings for the weights that match a pattern. A pattern
  * that matches an instance applies to everything in it. For each weight or instance and each key, the last rule that sets the key
  * wins.
  *
@@ -10,8 +10,38 @@
 
 /* ---- the statements of a rule */
 
-typedef enum RuleKey { RULE_LR, RULE_DECAY, RULE_FROZEN, RULE_INIT, RULE_RULES, RULE_OPTIMIZER, RULE_CLIP, RULE_KEYS } RuleKey;
-static const char *const KEY_NAMES[RULE_KEYS] = {"lr", "decay", "frozen", "init", "rules", "optimizer", "clip"};
+typedef enum RuleKey {
+    RULE_LR,
+    RULE_DECAY,
+    RULE_FROZEN,
+    RULE_INIT,
+    RULE_RULES,
+    RULE_OPTIMIZER,
+    RULE_CLIP,
+    RULE_LOSS,
+    RULE_TIMES,
+    RULE_KEYS
+} RuleKey;
+static const char *const KEY_NAMES[RULE_KEYS] = {"lr", "decay", "frozen", "init", "rules", "optimizer", "clip", "loss", "times"};
+
+static void set_losses(Rule *r, const Place *at, const Value *v)
+{
+    int count = v->kind == VALUE_LIST ? v->count : 1;
+    r->losses = NULL;
+    r->loss_count = 0;
+    r->loss_at = at;
+    for (int k = 0; k < count; k++) {
+        const Value *name = v->kind == VALUE_LIST ? v->items[k] : v;
+        if (name->kind != VALUE_STRING || !name->text[0])
+            error_at(
+                at,
+                "loss of a rule is the name of a loss of the model, or a list of names, as in loss = [\"real\", \"fake\"], not %s",
+                value_describe(name));
+        APPEND(r->losses, r->loss_count, name->text);
+    }
+    if (!count)
+        error_at(at, "loss of a rule is an empty list; frozen = true is for weights that are not trained");
+}
 
 static void rule_assign(Elaborator *e, const Tree *t)
 {
@@ -46,6 +76,13 @@ static void rule_assign(Elaborator *e, const Tree *t)
         r->clip = e->model->clip_count;
         break;
     }
+    case RULE_LOSS: set_losses(r, at, v); break;
+    case RULE_TIMES:
+        r->times = whole_of(at, v, name);
+        r->times_at = at;
+        if (r->times < 1 || r->times > 1 << 20)
+            error_at(at, "times is how many updates in turn these weights get, at least 1, not %s", value_print(v));
+        break;
     case RULE_KEYS: break;
     }
     map_set(&e->frame->locals, name, v);
@@ -53,7 +90,7 @@ static void rule_assign(Elaborator *e, const Tree *t)
 
 void train_rule(Elaborator *e, const Tree *t)
 {
-    Rule r = {.tree = t, .frozen = -1};
+    Rule r = {.tree = t, .frozen = -1, .times = 1};
     r.matched = NEW_ARRAY(bool, tree_count(t->first));
     APPEND(e->rules, e->rule_count, r);
     Frame *before = push_frame(e, FRAME_RULE, t->first->next);
@@ -64,6 +101,9 @@ void train_rule(Elaborator *e, const Tree *t)
     e->frame->loops = before->loops;
     run_block(e, t->first->next);
     pop_frame(e, before);
+    const Rule *done = &e->rules[e->rule_count - 1];
+    if (done->times_at && !done->loss_count)
+        error_at(done->times_at, "times is for a rule that has a loss: it says how many updates its weights get in turn");
 }
 
 /* ---- patterns that match nothing */

@@ -218,6 +218,8 @@ void run_train(Elaborator *e, bool trial)
     m->clip_count = 0;
     m->plateaus = NULL;
     m->plateau_count = 0;
+    m->objectives = NULL;
+    m->objective_count = 0;
     m->average = AVERAGE_NONE;
     m->on_nan = NAN_STOP;
     m->observe = OBSERVE_NOTHING;

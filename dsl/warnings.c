@@ -279,13 +279,33 @@ static bool *reached_by_losses(const Graph *g, bool gradient)
 }
 
 /* Returns for each variable whether one of its nodes is in `seen`. */
-static bool *variables_in(const Model *m, const bool *seen)
+static bool *variables_in(const Graph *g, const bool *seen)
 {
-    bool *in = NEW_ARRAY(bool, m->variable_count);
-    for (int i = 0; i < m->train->node_count; i++)
-        if (seen[i] && m->train->nodes[i]->op == OP_VARIABLE)
-            in[m->train->nodes[i]->ints[0]] = true;
+    bool *in = NEW_ARRAY(bool, g->model->variable_count);
+    for (int i = 0; i < g->node_count; i++)
+        if (seen[i] && g->nodes[i]->op == OP_VARIABLE)
+            in[g->nodes[i]->ints[0]] = true;
     return in;
+}
+
+/* objective: from 1; 0: the model has none, or the variable is not trained */
+static const Graph *training_graph(const Model *m, int objective)
+{
+    return objective ? m->objectives[objective - 1].train : m->train;
+}
+
+/* Returns for each variable whether a gradient of the losses that train it reaches it. */
+static bool *variables_reached(const Model *m)
+{
+    bool *reached = NEW_ARRAY(bool, m->variable_count);
+    for (int o = 0; o <= m->objective_count; o++) {
+        const Graph *g = training_graph(m, o);
+        const bool *in = variables_in(g, reached_by_losses(g, true));
+        for (int k = 0; k < m->variable_count; k++)
+            if (m->variables[k].objective == o)
+                reached[k] = in[k];
+    }
+    return reached;
 }
 
 static const char *stop_word(const Node *n)
@@ -328,7 +348,7 @@ void warn_of_lost_weights(Elaborator *e)
 {
     enum { MOST = 4 };
     const Model *m = e->model;
-    const bool *depended = reached_by_losses(m->train, false), *reached = variables_in(m, reached_by_losses(m->train, true));
+    const bool *reached = variables_reached(m);
     const Place *next = NULL;
     Map said = {0};
     for (int k = 0; k < m->variable_count; k++) {
@@ -344,7 +364,8 @@ void warn_of_lost_weights(Elaborator *e)
             next = users_place(v->at);
         if (said.count > MOST)
             continue;
-        const Node *stop = gradient_stop(m->train, k, depended);
+        const Graph *g = training_graph(m, v->objective);
+        const Node *stop = gradient_stop(g, k, reached_by_losses(g, false));
         if (stop) {
             lint_at(
                 e->settings->silenced, LINT_UNUSED_WEIGHTS, users_place(v->at),

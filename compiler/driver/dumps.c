@@ -15,8 +15,9 @@
 
 void dump_tree(const Compilation *c, Text *t) { tree_print(c->tree, t); }
 
-static const char *const GRAPH_NAME[PHASE_KINDS] = {"init",    "prologue",     "accumulate",  "train", "eval",
-                                                    "predict", "report_train", "report_eval", "decode"};
+static const char *const GRAPH_NAME[PHASE_KINDS] = {"init",         "prologue",    "accumulate", "train",  "eval",   "predict",
+                                                    "report_train", "report_eval", "decode",     "train2", "train3", "train4",
+                                                    "train5",       "train6",      "train7",     "train8"};
 
 void dump_graphs(const Compilation *c, Text *t)
 {

@@ -37,20 +37,19 @@ static const char *magnitude(double n) /* 3209216 -> "3.21 M" */
     return u ? format("%.3g%s", n, UNIT[u]) : format("%.0f", n);
 }
 
-/* Counts contractions and convolutions as the literature does: 2 x multiply-adds, without what is recomputed. */
+/* Counts contractions and convolutions as the literature does: 2 x multiply-adds, without what is recomputed. Of several
+ * objectives a step is the mean of a round. */
 double step_flops(const Program *p)
 {
+    double flops = 0;
     for (int i = 0; i < p->phase_count; i++) {
         const Phase *phase = p->phases[i];
-        if (phase->kind != step_kind(p->predicts) || phase->partial_batch)
-            continue;
-        double flops = 0;
-        for (int k = 0; k < phase->task_count; k++)
+        double share = share_of_steps(p->model, p->predicts, phase->kind);
+        for (int k = 0; k < phase->task_count && share > 0 && !phase->partial_batch; k++)
             if (phase->tasks[k]->kernel && !phase->tasks[k]->rematerialized)
-                flops += kernel_contraction_flops(phase->tasks[k]->kernel, phase->tasks[k]->flops_per_sample);
-        return flops;
+                flops += share * kernel_contraction_flops(phase->tasks[k]->kernel, phase->tasks[k]->flops_per_sample);
     }
-    return 0;
+    return flops;
 }
 
 /* Returns the bytes that a device has of split variables. */

@@ -15,7 +15,7 @@ static const double CLOSE = 0.01;   /* of the memory: the search ends if less th
 static const double FINE = 0.0025;  /* of the memory: smallest difference of limits that are tried */
 static const double HINT_MS = 4000; /* longest search for a hint */
 
-static bool has_backward(const Phase *p) { return p->kind == PHASE_TRAIN || p->kind == PHASE_ACCUMULATE; }
+static bool has_backward(const Phase *p) { return mgpu_is_train_kind((int)p->kind) || p->kind == PHASE_ACCUMULATE; }
 
 typedef struct MemoryTrial {
     int64_t limit, peak, least;

@@ -60,6 +60,8 @@ void pass_elaborate(Compilation *c)
     }
     c->graphs[PHASE_INIT] = m->init;
     c->graphs[PHASE_TRAIN] = m->train;
+    for (int k = 0; k < m->objective_count; k++)
+        c->graphs[mgpu_train_kind(k)] = m->objectives[k].train;
     c->graphs[PHASE_EVAL] = m->eval;
 }
 
@@ -79,14 +81,20 @@ void pass_loops(Compilation *c)
     each_graph(c, simplify);
 }
 
+/* Returns how many training graphs there are: one for each objective. */
+static int train_count(const Compilation *c)
+{
+    int objectives = c->program->model->objective_count;
+    return !c->graphs[PHASE_TRAIN] ? 0 : objectives ? objectives : 1;
+}
+
 void pass_differentiate(Compilation *c)
 {
-    if (!c->graphs[PHASE_TRAIN] || !may_train(c->options)) {
-        replace(&c->graphs[PHASE_TRAIN], NULL);
-        return;
+    for (int k = train_count(c) - 1; k >= 0; k--) {
+        Graph **train = &c->graphs[mgpu_train_kind(k)];
+        replace(train, may_train(c->options) ? differentiate(*train) : NULL);
+        replace(train, *train ? simplify(*train) : NULL);
     }
-    replace(&c->graphs[PHASE_TRAIN], differentiate(c->graphs[PHASE_TRAIN]));
-    replace(&c->graphs[PHASE_TRAIN], simplify(c->graphs[PHASE_TRAIN]));
 }
 
 /* Programs that predict a window of text also get a phase for one place of it. */
@@ -102,22 +110,29 @@ static Graph *decoding(Graph *predict)
 
 void pass_update(Compilation *c)
 {
-    Graph *train = c->graphs[PHASE_TRAIN], *eval = NULL;
+    Graph *trains[MGPU_MOST_OBJECTIVES], *eval = NULL;
+    int count = train_count(c);
+    bool *begun = NEW_ARRAY(bool, c->program->model->variable_count);
     if (c->graphs[PHASE_EVAL])
         split_outputs(c->graphs[PHASE_EVAL], &c->graphs[PHASE_PREDICT], &eval);
     replace(&c->graphs[PHASE_EVAL], eval);
     if (c->options->shared && !c->graphs[PHASE_PREDICT])
         fail(1, "%s has no outputs, which are what a library computes: write `output e` in the model", c->options->file);
-    if (c->options->shared || (!train && eval && !eval->result_count))
+    if (c->options->shared || (!count && eval && !eval->result_count))
         replace(&c->graphs[PHASE_EVAL], eval = NULL);
-    make_reports(c->program->model, &train, &eval, &c->graphs[PHASE_REPORT_TRAIN], &c->graphs[PHASE_REPORT_EVAL]);
-    replace(&c->graphs[PHASE_TRAIN], train);
+    for (int k = 0; k < count; k++)
+        trains[k] = c->graphs[mgpu_train_kind(k)];
+    make_reports(c->program->model, trains, count, &eval, &c->graphs[PHASE_REPORT_TRAIN], &c->graphs[PHASE_REPORT_EVAL]);
     replace(&c->graphs[PHASE_EVAL], eval);
-    if (train && policy_of(c->options)->order == ORDER_STALE)
-        replace(&c->graphs[PHASE_TRAIN], train = delay_gradients(train));
-    replace(&c->graphs[PHASE_TRAIN], train ? update(train) : NULL);
+    for (int k = 0; k < count; k++) {
+        Graph **train = &c->graphs[mgpu_train_kind(k)];
+        replace(train, trains[k]);
+        if (policy_of(c->options)->order == ORDER_STALE)
+            replace(train, delay_gradients(*train));
+        replace(train, update(*train, count > 1 ? k + 1 : 0, begun));
+    }
     for (int k = 0; k < PHASE_KINDS; k++)
-        if (c->graphs[k] && k != PHASE_TRAIN && k != PHASE_INIT)
+        if (c->graphs[k] && !mgpu_is_train_kind(k) && k != PHASE_INIT)
             replace(&c->graphs[k], count_applied(c->graphs[k]));
     each_graph(c, simplify);
     if (c->graphs[PHASE_PREDICT] && !c->options->shared)
@@ -215,16 +230,21 @@ void pass_precision(Compilation *c)
 static void shard_graphs(Compilation *c)
 {
     Graph *all[PHASE_KINDS], *sharded[PHASE_KINDS];
-    shard(c->program->model, c->options->shard, c->graphs[PHASE_TRAIN], all, all_graphs(c, all), sharded);
-    for (int k = 0, i = 0; k < PHASE_KINDS; k++)
-        if (c->graphs[k])
-            replace(&c->graphs[k], sharded[i++]);
+    int count = train_count(c);
+    if (count > 1 && c->options->shard == SHARD_WEIGHTS)
+        fail(2, "--shard weights does not go with rules that have a loss yet; --shard gradients does");
+    for (int o = 0; o < count; o++) {
+        shard(c->program->model, c->options->shard, c->graphs[mgpu_train_kind(o)], all, all_graphs(c, all), sharded);
+        for (int k = 0, i = 0; k < PHASE_KINDS; k++)
+            if (c->graphs[k])
+                replace(&c->graphs[k], sharded[i++]);
+    }
 }
 
 void pass_shard(Compilation *c)
 {
-    if (policy_of(c->options)->gradients == GRADIENTS_ONE_BIT && c->graphs[PHASE_TRAIN])
-        replace(&c->graphs[PHASE_TRAIN], send_one_bit(c->graphs[PHASE_TRAIN]));
+    for (int k = 0; k < train_count(c) && policy_of(c->options)->gradients == GRADIENTS_ONE_BIT; k++)
+        replace(&c->graphs[mgpu_train_kind(k)], send_one_bit(c->graphs[mgpu_train_kind(k)]));
     if (c->options->shard != SHARD_NOTHING && c->graphs[PHASE_TRAIN])
         shard_graphs(c);
     if (policy_of(c->options)->gradients == GRADIENTS_BF16)
@@ -237,7 +257,10 @@ void pass_layout(Compilation *c)
     choose_layout(c->program->model, all, all_graphs(c, all));
 }
 
-static bool has_samples(PhaseKind kind) { return kind >= PHASE_PROLOGUE && kind <= PHASE_PREDICT; }
+static bool has_samples(PhaseKind kind)
+{
+    return (kind >= PHASE_PROLOGUE && kind <= PHASE_PREDICT) || mgpu_is_train_kind((int)kind);
+}
 
 void pass_phases(Compilation *c)
 {

@@ -59,6 +59,12 @@ static const mgpu_field CLIP_FIELDS[] = {
     {NULL, MGPU_FIELD_CHOICE, MGPU_AT(Clip, kind), .usual = -1, MGPU_NAMES(CLIP_KIND)},
     {"limit", MGPU_FIELD_NUMBER, MGPU_AT(Clip, limit)},
 };
+static const mgpu_field OBJECTIVE_FIELDS[] = {
+    {NULL, MGPU_FIELD_TEXT, MGPU_AT(Objective, name), .c = "name"},
+    {"times", MGPU_FIELD_WHOLE, MGPU_AT(Objective, times), .usual = 1, .least = 1, .c = "times"},
+    {"of", WORDS, MGPU_AT(Objective, losses), .more = offsetof(Objective, loss_count)},
+    {NULL, PLACE_OF, MGPU_AT(Objective, at)},
+};
 static const mgpu_field INPUT_FIELDS[] = {
     {NULL, MGPU_FIELD_TEXT, MGPU_AT(Input, name)},
     {NULL, TYPE, MGPU_AT(Input, dtype), .more = offsetof(Input, shape), .c = "tensor"},
@@ -82,6 +88,7 @@ static const mgpu_field VARIABLE_FIELDS[] = {
     {"sharded", PLACED, MGPU_AT(Variable, placement), .more = WORD_SHARDED, .c = "sharded"},
     {"owner", INDEX, MGPU_AT(Variable, owner), .more = offsetof(Model, variable_count), .usual = -1},
     {"clip", INDEX, MGPU_AT(Variable, clip), .more = offsetof(Model, clip_count)},
+    {"objective", INDEX, MGPU_AT(Variable, objective), .more = offsetof(Model, objective_count)},
     {"flattened", MGPU_FIELD_TEXT, MGPU_AT(Variable, flattened), .c = "flattened"},
     {NULL, PLACE_OF, MGPU_AT(Variable, at)},
 };
@@ -155,6 +162,8 @@ const mgpu_record RECORDS[] = {
     {"sources", MGPU_FIELDS(SOURCES_FIELDS)},
     {"identity", MGPU_FIELDS(IDENTITY_FIELDS)},
     {"clip", MGPU_LIST(Clip, Model, clips, clip_count), MGPU_FIELDS(CLIP_FIELDS)},
+    {"objective", MGPU_LIST(Objective, Model, objectives, objective_count), .c_type = "mgpu_objective", .c_list = "objectives",
+     MGPU_FIELDS(OBJECTIVE_FIELDS)},
     {"input", MGPU_LIST(Input, Model, inputs, input_count), .numbered = true, .c_type = "mgpu_input", .c_list = "inputs",
      MGPU_FIELDS(INPUT_FIELDS)},
     {"variable", MGPU_LIST(Variable, Model, variables, variable_count), .numbered = true, .c_type = "mgpu_variable",

@@ -373,6 +373,23 @@ Node *graph_run(Graph *graph, RunScalar scalar, int setting)
     return graph_make(graph, &n, false);
 }
 
+Node *graph_own_step(Graph *g, int objective)
+{
+    const Model *m = g->model;
+    int64_t round = 0, earlier = 0;
+    if (!objective)
+        return graph_run(g, RUN_STEP, 0);
+    for (int k = 0; k < m->objective_count; k++) {
+        round += m->objectives[k].times;
+        earlier += k < objective - 1 ? m->objectives[k].times : 0;
+    }
+    Node *done = graph_binary(g, OP_SUB, graph_run(g, RUN_STEP, 0), graph_weak(g, 1)), *all = graph_weak(g, (double)round);
+    Node *rounds = graph_unary(g, OP_FLOOR, graph_binary(g, OP_DIV, done, all));
+    Node *within = graph_binary(g, OP_SUB, done, graph_binary(g, OP_MUL, rounds, all));
+    Node *own = graph_binary(g, OP_MUL, rounds, graph_weak(g, (double)m->objectives[objective - 1].times));
+    return graph_binary(g, OP_ADD, own, graph_binary(g, OP_ADD, within, graph_weak(g, (double)(1 - earlier))));
+}
+
 Node *graph_valid(Graph *graph) { return leaf(graph, OP_VALID, BOOL, SCALAR, true, NULL, 0, NULL); }
 
 Node *graph_random(Graph *graph, Shape shape, const char *path, bool has_samples)

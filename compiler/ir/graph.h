@@ -187,8 +187,9 @@ typedef struct Variable {
     /* UNPLACED: as REPLICATED. ACCUMULATOR: maybe PARTIAL; sharded along its elements by passes/shard.c. CACHE: along samples, of
      * which each has a value */
     Placement placement;
-    int owner; /* OPTIMIZER_STATE, OBSERVED: the weight; ROUNDED, AVERAGE: the variable that it replaces; else -1 */
-    int clip;  /* trained: 0: the model's clipping; else index in model->clips, from 1 */
+    int owner;     /* OPTIMIZER_STATE, OBSERVED: the weight; ROUNDED, AVERAGE: the variable that it replaces; else -1 */
+    int clip;      /* trained: 0: the model's clipping; else index in model->clips, from 1 */
+    int objective; /* trained: number of its objective, from 1; 0: the model has only one */
     /* of a dense layer whose input is flattened channels-last pictures: their shape in words; NULL: of no such layer */
     const char *flattened;
     const Place *at;
@@ -224,6 +225,17 @@ typedef struct Plateau {
     double factor;
     Quantity patience;
 } Plateau;
+
+/* Losses with weights of their own, which change in the updates of this objective alone: dsl/objectives.c. A round of the run is
+ * `times` updates of each objective. */
+typedef struct Objective {
+    const char *name; /* the pattern of its rule */
+    int64_t times;
+    const char **losses;
+    int loss_count;
+    const Place *at;
+    Graph *train; /* as Model.train, but only what is of this objective; not in dumps */
+} Objective;
 
 /* Initial values from a file. pattern NULL: of the train block, for all names of the model. path NULL: `init = none` of a rule.
  * array: file("w.npy") */
@@ -324,6 +336,8 @@ struct Model {
     Quantity validate, save, patience;
     int64_t keep; /* 0: not given */
     Watch best;
+    Objective *objectives;
+    int objective_count; /* 0: one, of all losses and weights */
     Plateau *plateaus;
     int plateau_count;
     Initial *initials;
@@ -406,7 +420,9 @@ Node *graph_weak(Graph *, double value);          /* rank 0, F64, weak: takes th
 Node *graph_constant(Graph *, const double *data, Shape, Dtype);
 Node *graph_fill(Graph *, double value, Shape, Dtype); /* one value for all elements */
 Node *graph_run(Graph *, RunScalar, int setting);      /* rank 0, F64, weak */
-Node *graph_valid(Graph *);                            /* bool [], sharded: false for the padding samples of a partial step */
+/* Returns the number of an update among those of its objective: 1, 2, ...; objective: from 1, 0: RUN_STEP */
+Node *graph_own_step(Graph *, int objective);
+Node *graph_valid(Graph *); /* bool [], sharded: false for the padding samples of a partial step */
 Node *graph_random(Graph *, Shape, const char *path, bool has_samples); /* F32, uniform [0, 1) */
 Node *graph_arange(Graph *, int64_t n);                                 /* i32 [n] */
 

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define OF_OBJECTIVE(n) [PHASE_TRAIN_MORE + n - 2] = {"train" #n ".full", "train" #n ".partial"}
+
 const char *phase_name(PhaseKind kind, bool partial_batch)
 {
     static const char *const NAMES[PHASE_KINDS][2] = {
@@ -18,8 +20,25 @@ const char *phase_name(PhaseKind kind, bool partial_batch)
         [PHASE_REPORT_TRAIN] = {"report.train", "report.train"},
         [PHASE_REPORT_EVAL] = {"report.eval", "report.eval"},
         [PHASE_DECODE] = {"decode", "decode"},
+        OF_OBJECTIVE(2),
+        OF_OBJECTIVE(3),
+        OF_OBJECTIVE(4),
+        OF_OBJECTIVE(5),
+        OF_OBJECTIVE(6),
+        OF_OBJECTIVE(7),
+        OF_OBJECTIVE(8),
     };
     return NAMES[kind][partial_batch];
+}
+
+double share_of_steps(const Model *m, bool predicts, PhaseKind kind)
+{
+    double round = 0, own = 0;
+    for (int k = 0; k < m->objective_count; k++) {
+        round += (double)m->objectives[k].times;
+        own += (int)kind == mgpu_train_kind(k) ? (double)m->objectives[k].times : 0;
+    }
+    return predicts || !m->objective_count ? kind == step_kind(predicts) : own / round;
 }
 
 uint8_t half_of(Dtype t) { return t == BF16 ? MGPU_HALF_BF16 : t == F16 ? MGPU_HALF_F16 : MGPU_HALF_NOT; }

@@ -20,10 +20,14 @@ typedef enum PhaseKind {
     PHASE_REPORT_TRAIN, /* metrics from the accumulators of PHASE_TRAIN, which are set to 0 */
     PHASE_REPORT_EVAL,
     PHASE_DECODE, /* of a model that reads a text, one per sample: the output's row at one place, given the places before it */
-    PHASE_KINDS
+    PHASE_TRAIN_MORE, /* as PHASE_TRAIN, of the second objective; the next kinds are those of further ones */
+    PHASE_KINDS = MGPU_PHASE_KINDS
 } PhaseKind;
 static inline PhaseKind step_kind(bool predicts) { return predicts ? PHASE_PREDICT : PHASE_TRAIN; } /* whose time is a step's */
-const char *phase_name(PhaseKind, bool partial_batch); /* "train.full", "train.partial"; "init" and reports have no suffix */
+/* Returns which part of the steps runs the phase: 1, or of several objectives the part of a round that is its updates. */
+double share_of_steps(const Model *, bool predicts, PhaseKind);
+/* "train.full", "train.partial", of the second objective "train2.full"; "init" and reports have no suffix */
+const char *phase_name(PhaseKind, bool partial_batch);
 
 typedef enum TensorKind { TENSOR_INPUT, TENSOR_VARIABLE, TENSOR_TEMPORARY, TENSOR_OUTPUT, TENSOR_REPORT } TensorKind;
 typedef struct Tensor { /* what kernels read and write */

@@ -1,6 +1,7 @@
 /* differentiate.c: losses -> gradients. In: a train graph with ROLE_LOSS results and composites. Out: a new graph of primitives
  * with the same other results, ROLE_REPORT "loss" (and "loss.NAME" if there are several terms) and a ROLE_GRADIENT for every
- * trained variable. gradients.c has the rules of single operations.
+ * trained variable; in the graph of one of several objectives, for those that it updates, and it keeps its losses, which are
+ * reported like metrics. gradients.c has the rules of single operations.
  *
  * A loss term is sum(w e) / sum(w) over elements and samples of the step. The gradient begins with its seed w / sum(w) at e, so
  * no later rule depends on batches (docs/design.md, Loss).
@@ -178,7 +179,7 @@ static void report_losses(Graph *g, const LossTerm *terms, int count)
     if (!total)
         total = graph_number(g, 0, F64);
     graph_result(g, ROLE_REPORT, "loss", 0, total, NULL);
-    for (int i = 0; i < count && count > 1; i++)
+    for (int i = 0; i < count && (count > 1 || g->model->objective_count); i++)
         graph_result(g, ROLE_REPORT, format("loss.%s", terms[i].name ? terms[i].name : "?"), 0, terms[i].value, NULL);
 }
 
@@ -219,6 +220,19 @@ static void sweep(Sweep *s, const Expansion *e)
     }
 }
 
+/* Returns for each variable whether the graph trains it. */
+static bool *trained_in(const Graph *train)
+{
+    const Model *m = train->model;
+    bool *trained = NEW_ARRAY(bool, m->variable_count);
+    for (int v = 0; v < m->variable_count && !m->objective_count; v++)
+        trained[v] = m->variables[v].trained;
+    for (int i = 0; i < train->result_count && m->objective_count; i++)
+        if (train->results[i].role == ROLE_UPDATE)
+            trained[train->results[i].index] = m->variables[train->results[i].index].trained;
+    return trained;
+}
+
 Graph *differentiate(Graph *train)
 {
     Model *model = train->model;
@@ -226,7 +240,8 @@ Graph *differentiate(Graph *train)
     Graph *g = graph_new(model, train->name, NULL);
     Expansion expansion = {.g = g};
     expand_nodes(&expansion, train, NULL);
-    Sweep s = sweep_begin(g);
+    const bool *trained = trained_in(train);
+    Sweep s = sweep_begin(g, trained);
     int term_count;
     LossTerm *terms = make_terms(g, train, &term_count);
     report_losses(g, terms, term_count);
@@ -236,7 +251,7 @@ Graph *differentiate(Graph *train)
     sweep(&s, &expansion);
     for (int v = 0; v < model->variable_count; v++) {
         const Variable *variable = &model->variables[v];
-        if (!variable->trained)
+        if (!trained[v])
             continue;
         Node *n = sweep_find_variable(&s, v), *gradient = NULL;
         g->at = variable->at;
@@ -252,7 +267,7 @@ Graph *differentiate(Graph *train)
     }
     for (int i = 0; i < train->result_count; i++) {
         const Result *r = &train->results[i];
-        if (r->role == ROLE_LOSS)
+        if (r->role == ROLE_LOSS && !model->objective_count)
             continue;
         g->at = r->at;
         graph_result(g, r->role, r->name, r->index, r->value->mapped, r->weight ? r->weight->mapped : NULL);

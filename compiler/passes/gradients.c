@@ -16,9 +16,7 @@
 typedef void GradientRule(Sweep *, Node *n, Node *g);
 static GradientRule *const RULE[OPS];
 
-Sweep sweep_begin(Graph *g) { return sweep_begin_body(g, NULL); }
-
-Sweep sweep_begin_body(Graph *g, const bool *needs)
+static Sweep begin(Graph *g, const bool *trained, const bool *needs)
 {
     Sweep s = {.g = g, .forward_count = g->node_count};
     s.needs = NEW_ARRAY(bool, g->node_count);
@@ -30,7 +28,7 @@ Sweep sweep_begin_body(Graph *g, const bool *needs)
         Node *n = g->nodes[i];
         if (n->op == OP_VARIABLE) {
             s.variables[n->ints[0]] = n;
-            s.needs[i] = g->model->variables[n->ints[0]].trained;
+            s.needs[i] = trained && trained[n->ints[0]];
         } else if (n->op == OP_ARG && needs) {
             s.needs[i] = needs[n->ints[0]];
         }
@@ -39,6 +37,9 @@ Sweep sweep_begin_body(Graph *g, const bool *needs)
     }
     return s;
 }
+
+Sweep sweep_begin(Graph *g, const bool *trained) { return begin(g, trained, NULL); }
+Sweep sweep_begin_body(Graph *g, const bool *needs) { return begin(g, NULL, needs); }
 
 bool sweep_needs(const Sweep *s, const Node *n) { return n->id < s->forward_count && s->needs[n->id]; }
 Node *sweep_find_variable(const Sweep *s, int variable) { return s->variables[variable]; }

@@ -28,7 +28,7 @@ typedef struct Sweep {
     int replaced_count;
 } Sweep;
 
-Sweep sweep_begin(Graph *forward);
+Sweep sweep_begin(Graph *forward, const bool *trained);    /* trained: by variable */
 Sweep sweep_begin_body(Graph *forward, const bool *needs); /* needs: by ARG */
 bool sweep_needs(const Sweep *, const Node *);
 void sweep_contribute(Sweep *, Node *, Node *gradient); /* has the node's shape and dtype; ignored if nothing needs it */

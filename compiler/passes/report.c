@@ -39,6 +39,8 @@ typedef struct Reporter {
     bool *of_step;       /* depends on what a step brings, other than through a TOTAL */
     int *sum_of_total;   /* of a TOTAL: its sum */
     Node **report_nodes; /* in the report graph: F64 or bool */
+    bool *needed;        /* metrics of totals need it in the report graph */
+    int *first;          /* by result: the sums of its mean */
 } Reporter;
 
 /* ---- accumulators */
@@ -202,37 +204,38 @@ static void add_totals(Reporter *r, const bool *needed)
 /* ---- the report graph */
 
 /* Reads the totals, either of what a step adds, or of the accumulators, which then become zero. All parts of devices are in one
- * vector, reduced at once. */
-static void read_sums(Reporter *r, bool of_step)
+ * vector, reduced at once; rs: of all graphs whose numbers are in one report. */
+static void read_sums(Reporter *rs, int reporter_count, Graph *g, bool of_step)
 {
-    Graph *g = r->report;
     Node **parts = NULL;
     int count = 0;
-    for (int i = 0; i < r->sum_count; i++) {
-        const Variable *v = &r->model->variables[r->sums[i].variable];
-        Node *x = r->sums[i].total = of_step ? r->sums[i].added : graph_variable(g, r->sums[i].variable);
-        if (variable_is_placed(v, IS_PARTIAL)) {
-            x = graph_reshape(g, x, SHAPE(shape_count(&v->shape)));
-            APPEND(parts, count, x);
+    for (int k = 0; k < reporter_count; k++)
+        for (int i = 0; i < rs[k].sum_count; i++) {
+            const Variable *v = &g->model->variables[rs[k].sums[i].variable];
+            Node *x = rs[k].sums[i].total = of_step ? rs[k].sums[i].added : graph_variable(g, rs[k].sums[i].variable);
+            if (variable_is_placed(v, IS_PARTIAL)) {
+                x = graph_reshape(g, x, SHAPE(shape_count(&v->shape)));
+                APPEND(parts, count, x);
+            }
+            if (!of_step)
+                graph_result(g, ROLE_UPDATE, v->name, rs[k].sums[i].variable, graph_fill(g, 0, v->shape, F64), NULL);
         }
-        if (!of_step)
-            graph_result(g, ROLE_UPDATE, v->name, r->sums[i].variable, graph_fill(g, 0, v->shape, F64), NULL);
-    }
     if (!count)
         return;
     Node *all = graph_concat(g, parts, count, 0);
     all->name = of_step ? "metrics" : NULL;
     all = graph_reduce(g, all);
     int64_t start = 0;
-    for (int i = 0; i < r->sum_count; i++) {
-        const Variable *v = &r->model->variables[r->sums[i].variable];
-        if (!variable_is_placed(v, IS_PARTIAL))
-            continue;
-        int64_t elements = shape_count(&v->shape);
-        Node *x = graph_slice(g, all, &start, &elements, (int64_t[]){1});
-        r->sums[i].total = graph_reshape(g, x, v->shape);
-        start += elements;
-    }
+    for (int k = 0; k < reporter_count; k++)
+        for (int i = 0; i < rs[k].sum_count; i++) {
+            const Variable *v = &g->model->variables[rs[k].sums[i].variable];
+            if (!variable_is_placed(v, IS_PARTIAL))
+                continue;
+            int64_t elements = shape_count(&v->shape);
+            Node *x = graph_slice(g, all, &start, &elements, (int64_t[]){1});
+            rs[k].sums[i].total = graph_reshape(g, x, v->shape);
+            start += elements;
+        }
 }
 
 static bool is_whole(const Node *n) { return n->dtype != BOOL && !dtype_is_float(n->dtype); }
@@ -337,48 +340,56 @@ static void report_value(Reporter *r, const Result *x, const char *name, Node *v
     }
 }
 
-static void report_losses(Reporter *r, const int *first)
+static void report_losses(Reporter *rs, int reporter_count, Graph *g)
 {
-    Graph *g = r->report;
-    Node *sum = NULL;
-    int count = 0;
-    for (int i = 0; i < r->source->result_count; i++)
-        if (r->source->results[i].role == ROLE_LOSS) {
-            Node *mean = mean_of(r, first[i]);
+    const Result **losses = NULL;
+    Node **means = NULL, *sum = NULL;
+    int count = 0, of = 0;
+    for (int k = 0; k < reporter_count; k++)
+        for (int i = 0; i < rs[k].source->result_count; i++) {
+            const Result *x = &rs[k].source->results[i];
+            bool again = false; /* several objectives may have it; the first one's mean counts */
+            for (int n = 0; n < count; n++)
+                again = again || (k > 0 && x->name && losses[n]->name && strcmp(losses[n]->name, x->name) == 0);
+            if (x->role != ROLE_LOSS || again)
+                continue;
+            Node *mean = mean_of(&rs[k], rs[k].first[i]);
             sum = sum ? graph_binary(g, OP_ADD, sum, mean) : mean;
-            count++;
+            APPEND(losses, of, x);
+            APPEND(means, count, mean);
         }
     if (!sum)
         return;
     graph_result(g, ROLE_REPORT, "loss", 0, sum, NULL);
-    for (int i = 0; i < r->source->result_count && count > 1; i++) {
-        const Result *x = &r->source->results[i];
-        if (x->role == ROLE_LOSS)
-            graph_result(g, ROLE_REPORT, format("loss.%s", x->name ? x->name : "?"), 0, mean_of(r, first[i]), NULL);
-    }
+    for (int n = 0; n < count && count > 1; n++)
+        graph_result(g, ROLE_REPORT, format("loss.%s", losses[n]->name ? losses[n]->name : "?"), 0, means[n], NULL);
 }
 
-/* Reports metrics in the graph g, as PREFIX NAME; first: by result, the sums of its mean. */
-static void report_metrics(Reporter *r, Graph *g, const bool *needed, const int *first, const char *prefix)
+/* Reports metrics in the graph g, as PREFIX NAME. */
+static void report_metrics(Reporter *rs, int count, Graph *g, const char *prefix)
 {
-    r->report = g;
-    read_sums(r, g == r->step);
-    compute_in_report(r, needed);
-    r->report->at = NULL;
-    report_losses(r, first);
-    for (int i = 0; i < r->source->result_count; i++) {
-        const Result *x = &r->source->results[i];
-        if (x->role != ROLE_METRIC)
-            continue;
-        r->report->at = x->at;
-        report_value(r, x, format("%s%s", prefix, x->name ? x->name : "?"),
-                     r->after_total[x->value->id] ? r->report_nodes[x->value->id] : mean_of(r, first[i]));
+    bool of_step = g == rs->step;
+    read_sums(rs, count, g, of_step);
+    for (int k = 0; k < count; k++) {
+        rs[k].report = g;
+        compute_in_report(&rs[k], rs[k].needed);
     }
+    g->at = NULL;
+    if (!of_step)
+        report_losses(rs, count, g);
+    for (int k = 0; k < count; k++)
+        for (int i = 0; i < rs[k].source->result_count; i++) {
+            const Result *x = &rs[k].source->results[i];
+            if (x->role != ROLE_METRIC)
+                continue;
+            g->at = x->at;
+            report_value(&rs[k], x, format("%s%s", prefix, x->name ? x->name : "?"),
+                         rs[k].after_total[x->value->id] ? rs[k].report_nodes[x->value->id] : mean_of(&rs[k], rs[k].first[i]));
+        }
 }
 
-static Graph *make_report(Model *m, Graph **step, const char *prefix, const char *name, bool observed)
+static Reporter reporter_of(Model *m, const Graph *source, const char *prefix)
 {
-    const Graph *source = *step;
     Reporter r = {.model = m, .prefix = prefix, .source = source};
     r.after_total = NEW_ARRAY(bool, source->node_count);
     r.of_step = NEW_ARRAY(bool, source->node_count);
@@ -386,9 +397,9 @@ static Graph *make_report(Model *m, Graph **step, const char *prefix, const char
     r.report_nodes = NEW_ARRAY(Node *, source->node_count);
     find_sides(&r);
     copy_step(&r, source->name);
-    bool *needed = find_in_report(&r);
-    add_totals(&r, needed);
-    int *first = NEW_ARRAY(int, source->result_count); /* the sums of each mean */
+    r.needed = find_in_report(&r);
+    add_totals(&r, r.needed);
+    r.first = NEW_ARRAY(int, source->result_count);
     for (int i = 0; i < source->result_count; i++) {
         const Result *x = &source->results[i];
         if (x->role != ROLE_METRIC && x->role != ROLE_LOSS)
@@ -398,21 +409,33 @@ static Graph *make_report(Model *m, Graph **step, const char *prefix, const char
         r.step->path = "";
         r.step->backward = false;
         if (x->role == ROLE_LOSS || !r.after_total[x->value->id]) /* no loss is computed of totals */
-            first[i] = add_mean(&r, x, x->role == ROLE_LOSS ? format("loss.%s", metric) : metric);
+            r.first[i] = add_mean(&r, x, x->role == ROLE_LOSS ? format("loss.%s", metric) : metric);
         else if (x->weight)
             die("the metric %s is computed of totals and has weights", metric);
     }
-    if (observed)
-        report_metrics(&r, r.step, needed, first, "metric.");
-    report_metrics(&r, graph_new(m, name, NULL), needed, first, "");
-    *step = r.step;
-    return r.report;
+    return r;
 }
 
-void make_reports(Model *m, Graph **train, Graph **eval, Graph **report_train, Graph **report_eval)
+/* observed: the first graph reports its metrics of each step, too. */
+static Graph *make_report(Model *m, Graph **steps, int count, const char *prefix, const char *name, bool observed)
 {
-    *report_train = *train ? make_report(m, train, "metric.", "report_train", m->observe & OBSERVE_METRICS) : NULL;
-    *report_eval = *eval ? make_report(m, eval, "eval.", "report_eval", false) : NULL;
+    Reporter *rs = NEW_ARRAY(Reporter, count);
+    Graph *report = graph_new(m, name, NULL);
+    for (int k = 0; k < count; k++)
+        rs[k] = reporter_of(m, steps[k], prefix);
+    if (observed)
+        report_metrics(rs, 1, rs->step, "metric.");
+    report_metrics(rs, count, report, "");
+    for (int k = 0; k < count; k++)
+        steps[k] = rs[k].step;
+    return report;
+}
+
+void make_reports(Model *m, Graph **trains, int train_count, Graph **eval, Graph **report_train, Graph **report_eval)
+{
+    bool observed = m->observe & OBSERVE_METRICS;
+    *report_train = train_count ? make_report(m, trains, train_count, "metric.", "report_train", observed) : NULL;
+    *report_eval = *eval ? make_report(m, eval, 1, "eval.", "report_eval", false) : NULL;
 }
 
 /* simplify drops what a graph's results do not need */

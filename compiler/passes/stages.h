@@ -18,15 +18,16 @@ Graph *differentiate(Graph *train);
 /* report.c         evaluation is split: predict has the outputs (NULL: there are none), rest everything else */
 void split_outputs(Graph *eval, Graph **predict, Graph **rest);
 /* metrics and losses -> accumulators, and the graphs that turn them into numbers */
-void make_reports(Model *, Graph **train, Graph **eval, Graph **report_train, Graph **report_eval);
+void make_reports(Model *, Graph **trains, int train_count, Graph **eval, Graph **report_train, Graph **report_eval);
 const char *new_variable_name(const Model *, const char *like);
 /* decode.c         predict of a window of text -> one place of it, given the previous ones; NULL: the model reads no text. The
  * graph must be simple and without composites; caches and settings are added to the model */
 Graph *derive_decode(Graph *predict);
 /* delay.c          gradients -> those of the previous step */
 Graph *delay_gradients(Graph *train);
-/* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; skipped steps; averages; OBSERVED */
-Graph *update(Graph *train);
+/* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; skipped steps; averages; OBSERVED. objective: the
+ * graph's, from 1; 0: it is the only one. begun, by variable, for the graphs of a model in turn: its average has begun */
+Graph *update(Graph *train, int objective, bool *begun);
 Graph *count_applied(Graph *); /* `step` in other graphs, if steps may be skipped */
 /* distribute.c     every node's placement; REDUCE where Partial must become Replicated */
 Graph *distribute(Graph *);

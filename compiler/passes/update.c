@@ -41,6 +41,8 @@ typedef struct Updater {
     Node **observed;  /* the same before clipping */
     Node **squares;   /* by group of clipping: the sum of their squares before clipping; NULL: not computed yet, or no gradient */
     Node *good;       /* true if the step counts; NULL: every step does */
+    int objective;    /* from 1; 0: the model has only one */
+    bool *begun;      /* by variable: a graph of an earlier objective begins its average */
 } Updater;
 
 /* Adds pairwise, so that depth and rounding stay small. */
@@ -228,9 +230,9 @@ static bool is_guarded(const Model *m, const Result *r)
 }
 
 /* Returns `step`: 1 + the updates so far. */
-static Node *applied_step(Graph *g)
+static Node *applied_step(Graph *g, int objective)
 {
-    Node *step = graph_run(g, RUN_STEP, 0);
+    Node *step = graph_own_step(g, objective);
     return skips(g->model) ? graph_binary(g, OP_SUB, step, graph_variable(g, g->model->skipped)) : step;
 }
 
@@ -240,7 +242,7 @@ static void copy_node(Graph *g, Node *n)
 {
     if (is_step(n) && skips(g->model)) {
         set_position(g, n);
-        map_node(n, applied_step(g));
+        map_node(n, applied_step(g, 0));
     } else {
         graph_copy_node(g, n);
     }
@@ -301,26 +303,28 @@ static void add_averages(Updater *u, const Model *m)
     g->at = NULL;
     g->path = "";
     g->backward = false;
-    Node *one = graph_weak(g, 1), *share, **after = NEW_ARRAY(Node *, m->variable_count);
+    Node *one = graph_weak(g, 1), *usual = graph_weak(g, 1 - m->average_decay), *first,
+         **after = NEW_ARRAY(Node *, m->variable_count);
     for (int i = 0; i < g->result_count; i++)
         if (g->results[i].role == ROLE_UPDATE)
             after[g->results[i].index] = g->results[i].value;
-    if (m->average == AVERAGE_SWA)
-        share = share_of_member(g);
-    else {
-        Node *usual = graph_weak(g, 1 - m->average_decay);
-        share = graph_where(g, graph_binary(g, OP_LE, applied_step(g), one), one, usual);
-    }
+    bool swa = m->average == AVERAGE_SWA;
+    if (swa)
+        first = usual = share_of_member(g);
+    else
+        first = graph_where(g, graph_binary(g, OP_LE, applied_step(g, u->objective), one), one, usual);
     for (int v = 0; v < m->variable_count; v++) {
         const Variable *x = &m->variables[v];
-        if (x->kind != AVERAGE)
+        if (x->kind != AVERAGE || (!after[x->owner] && !swa)) /* a member of swa may fall on another objective's update */
             continue;
         g->at = x->at;
-        Node *w = after[x->owner], *a = graph_variable(g, v);
+        Node *w = after[x->owner] ? after[x->owner] : graph_variable(g, x->owner), *a = graph_variable(g, v);
+        Node *share = u->begun[v] ? usual : first;
+        u->begun[v] = true;
         Node *strong = graph_strong(g, share, x->dtype), *whole = graph_fill(g, 1, SCALAR, x->dtype);
         Node *moved = graph_binary(g, OP_ADD, a, graph_binary(g, OP_MUL, strong, graph_binary(g, OP_SUB, w, a)));
         Node *value = graph_where(g, graph_binary(g, OP_EQ, strong, whole), w, moved);
-        graph_result(g, ROLE_UPDATE, x->name, v, m->average == AVERAGE_EMA ? if_good(u, value, v) : value, NULL);
+        graph_result(g, ROLE_UPDATE, x->name, v, swa ? value : if_good(u, value, v), NULL);
     }
 }
 
@@ -349,14 +353,16 @@ static Node *unscaled(Graph *g, Node *gradient)
     return scale(g, gradient, graph_binary(g, OP_DIV, graph_number(g, 1, F64), by));
 }
 
-Graph *update(Graph *train)
+Graph *update(Graph *train, int objective, bool *begun)
 {
     const Model *m = train->model;
     Graph *g = graph_new(train->model, train->name, NULL);
     Updater u = {.target = g,
                  .gradients = NEW_ARRAY(Node *, m->variable_count),
                  .observed = NEW_ARRAY(Node *, m->variable_count),
-                 .squares = NEW_ARRAY(Node *, m->clip_count + 1)};
+                 .squares = NEW_ARRAY(Node *, m->clip_count + 1),
+                 .objective = objective,
+                 .begun = begun};
     bool *late = NEW_ARRAY(bool, train->node_count); /* depends on a GRADIENT leaf */
     for (int i = 0; i < train->node_count; i++) {
         Node *n = train->nodes[i];

@@ -617,7 +617,7 @@ static void mark_updated(const Phase *p, MemoryLayout *l) /* marks the variables
 static bool is_independent(const Program *p, const Phase *phase)
 {
     return policy_of(p->options)->order == ORDER_NONE &&
-           (phase->kind == PHASE_PROLOGUE || phase->kind == PHASE_ACCUMULATE || phase->kind == PHASE_TRAIN);
+           (phase->kind == PHASE_PROLOGUE || phase->kind == PHASE_ACCUMULATE || mgpu_is_train_kind((int)phase->kind));
 }
 
 Order *order_calls(const Program *p, const Phase *phase, const Members *members, int64_t capacity)

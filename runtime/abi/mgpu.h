@@ -269,8 +269,22 @@ typedef struct mgpu_device_phase {
 
 /* clang-format off */
 enum { MGPU_PHASE_INIT, MGPU_PHASE_PROLOGUE, MGPU_PHASE_ACCUMULATE, MGPU_PHASE_TRAIN, MGPU_PHASE_EVAL, MGPU_PHASE_PREDICT,
-       MGPU_PHASE_REPORT_TRAIN, MGPU_PHASE_REPORT_EVAL, MGPU_PHASE_DECODE };
+       MGPU_PHASE_REPORT_TRAIN, MGPU_PHASE_REPORT_EVAL, MGPU_PHASE_DECODE,
+       MGPU_PHASE_TRAIN_MORE /* of the second objective, the third, ... */ };
 /* clang-format on */
+enum { MGPU_MOST_OBJECTIVES = 8, MGPU_PHASE_KINDS = MGPU_PHASE_TRAIN_MORE + MGPU_MOST_OBJECTIVES - 1 };
+static inline int mgpu_train_kind(int objective) /* from 0 */
+{
+    return objective ? MGPU_PHASE_TRAIN_MORE + objective - 1 : MGPU_PHASE_TRAIN;
+}
+static inline bool mgpu_is_train_kind(int kind) /* a phase that ends an update */
+{
+    return kind == MGPU_PHASE_TRAIN || kind >= MGPU_PHASE_TRAIN_MORE;
+}
+enum {
+    MGPU_EVERY_TRAIN_KIND = 1 << MGPU_PHASE_PROLOGUE | 1 << MGPU_PHASE_ACCUMULATE | 1 << MGPU_PHASE_TRAIN |
+                            ((1 << MGPU_PHASE_KINDS) - (1 << MGPU_PHASE_TRAIN_MORE))
+}; /* bits 1 << kind */
 /* MGPU_PHASE_DECODE: its samples are texts. Hidden inputs have the token at one place of each text, and the row of the model's
  * output for that place goes into a variable. Earlier places, from 0 on, have been decoded before, in the same sample. */
 #define MGPU_DECODE_TOKEN "decode.token"
@@ -420,6 +434,11 @@ typedef struct mgpu_plateau {
     double factor;
     mgpu_quantity patience;
 } mgpu_plateau;
+/* An objective has updates of its own, which change its weights alone. A round is `times` updates of each. */
+typedef struct mgpu_objective {
+    const char *name;
+    int64_t times;
+} mgpu_objective;
 /* A file that a fresh run starts from: variables[i] is names[i] in it. pattern NULL: the names are the model's. path NULL: a part
  * that a file of the whole model does not start. array: a .npy file for one variable. */
 typedef struct mgpu_initial {
@@ -480,6 +499,8 @@ typedef struct mgpu_program {
     int64_t keep; /* checkpoints; 0: not given */
     mgpu_watch best;
     uint8_t on_nan;
+    const mgpu_objective *objectives;
+    int objective_count; /* 0: every update is of all losses and weights */
     const mgpu_plateau *plateaus;
     int plateau_count;
     const mgpu_initial *initials;

@@ -142,7 +142,18 @@ typedef struct Batch {    /* samples [place, place + samples) of the order: a wh
     const int64_t *valid; /* [device]: valid samples of each device, for predictions; NULL: `samples` is divided in order */
 } Batch;
 bool mgpu_post(const Feed *, int kind, const Batch *, int64_t micro); /* posts one micro-batch; false: there is no such phase */
-void mgpu_post_step(const Feed *, const Batch *);                     /* prologues, accumulate phases, train */
+/* Of several objectives: which one update `applied`, from 0, is of; whether the next update sees the next batch. That is so when an
+ * objective is repeated, and when a round ends: all objectives of a round see its batches in turn, and those without repetition
+ * the last one that was seen. */
+typedef struct Turn {
+    int objective;
+    bool batch_ends;
+} Turn;
+Turn mgpu_turn(const mgpu_program *, int64_t applied);
+int64_t mgpu_updates_of(const mgpu_program *, int64_t batches); /* until so many batches have been seen; -1: more than 2^63 */
+int64_t mgpu_batches_of(const mgpu_program *, int64_t updates); /* seen to their end in so many updates */
+double mgpu_updates_per_batch(const mgpu_program *);            /* mean */
+void mgpu_post_step(const Feed *, const Batch *);               /* prologues, accumulate phases, train */
 /* phases without samples: init and reports */
 bool mgpu_post_without_samples(const Feed *, int kind, int64_t applied, int64_t epoch);
 /* Posts all of a set as phase `kind`, a micro-batch at a time, until *stop is not 0 (NULL: to the end). */

@@ -236,10 +236,7 @@ static void run_region(LaneThread *l, const mgpu_device_phase *p, const int *ord
 }
 
 /* Evaluation and prediction use seed 0 and epoch 0: they read the same samples every time. */
-static bool is_training(const mgpu_phase *phase)
-{
-    return phase->kind == MGPU_PHASE_PROLOGUE || phase->kind == MGPU_PHASE_ACCUMULATE || phase->kind == MGPU_PHASE_TRAIN;
-}
+static bool is_training(const mgpu_phase *phase) { return MGPU_EVERY_TRAIN_KIND >> phase->kind & 1; }
 
 /* Reads samples into staging: those of this device, or all of the step if the staging buffer has that size. Missing samples of a
  * partial batch become copies of the first one. */

@@ -86,6 +86,60 @@ bool mgpu_post(const Feed *f, int kind, const Batch *batch, int64_t micro)
     return true;
 }
 
+typedef struct Round {
+    int64_t updates, batches;
+} Round;
+
+static Round round_of(const mgpu_program *p)
+{
+    Round round = {0, 1};
+    for (int k = 0; k < p->objective_count; k++) {
+        round.updates += p->objectives[k].times;
+        round.batches += p->objectives[k].times - 1;
+    }
+    round.updates += !p->objective_count;
+    return round;
+}
+
+Turn mgpu_turn(const mgpu_program *p, int64_t applied)
+{
+    const Round round = round_of(p);
+    int64_t place = applied % round.updates, before = 0;
+    Turn turn = {.batch_ends = place + 1 == round.updates};
+    for (int k = 0; k < p->objective_count; before += p->objectives[k++].times)
+        if (place >= before && place < before + p->objectives[k].times) {
+            turn.objective = k;
+            turn.batch_ends = turn.batch_ends || place + 1 < before + p->objectives[k].times;
+        }
+    return turn;
+}
+
+int64_t mgpu_updates_of(const mgpu_program *p, int64_t batches)
+{
+    const Round round = round_of(p);
+    int64_t updates;
+    if (__builtin_mul_overflow(batches / round.batches, round.updates, &updates) || updates > INT64_MAX - round.updates)
+        return -1;
+    for (int64_t left = batches % round.batches; left > 0; updates++)
+        left -= mgpu_turn(p, updates).batch_ends;
+    return updates;
+}
+
+int64_t mgpu_batches_of(const mgpu_program *p, int64_t updates)
+{
+    const Round round = round_of(p);
+    int64_t batches = updates / round.updates * round.batches;
+    for (int64_t u = updates - updates % round.updates; u < updates; u++)
+        batches += mgpu_turn(p, u).batch_ends;
+    return batches;
+}
+
+double mgpu_updates_per_batch(const mgpu_program *p)
+{
+    const Round round = round_of(p);
+    return (double)round.updates / (double)round.batches;
+}
+
 void mgpu_post_step(const Feed *f, const Batch *batch)
 {
     int64_t last = f->program->accumulate > 1 ? f->program->accumulate - 1 : 0;
@@ -93,7 +147,7 @@ void mgpu_post_step(const Feed *f, const Batch *batch)
         mgpu_post(f, MGPU_PHASE_PROLOGUE, batch, micro);
     for (int64_t micro = 0; micro < last; micro++)
         mgpu_post(f, MGPU_PHASE_ACCUMULATE, batch, micro);
-    mgpu_post(f, MGPU_PHASE_TRAIN, batch, last);
+    mgpu_post(f, mgpu_train_kind(mgpu_turn(f->program, batch->applied).objective), batch, last);
 }
 
 bool mgpu_post_without_samples(const Feed *f, int kind, int64_t applied, int64_t epoch)

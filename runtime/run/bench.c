@@ -29,7 +29,7 @@ typedef struct Bench {
 static void collect(void *context, const Work *work)
 {
     Bench *b = context;
-    if (work->phase->kind == MGPU_PHASE_TRAIN)
+    if (mgpu_is_train_kind(work->phase->kind))
         b->finished_at[b->steps++] = atomic_load(&work->finished_at);
 }
 

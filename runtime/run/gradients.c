@@ -176,7 +176,7 @@ static void open_first_batch(GradientCheck *c, const RunOptions *o)
         return;
     }
     bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
-    mgpu_wanted_inputs(p, c->feed.plan, 1u << MGPU_PHASE_PROLOGUE | 1u << MGPU_PHASE_ACCUMULATE | 1u << MGPU_PHASE_TRAIN, wanted);
+    mgpu_wanted_inputs(p, c->feed.plan, MGPU_EVERY_TRAIN_KIND, wanted);
     Categories *categories = mgpu_new_categories(false);
     mgpu_begin_categories(categories, p, c->feed.plan, o);
     mgpu_open_set(&c->train, p, train, wanted, o->data, categories);

@@ -41,7 +41,7 @@ static void open_data(Run *run)
         mgpu_fail(MGPU_BAD_INPUT, "%s has no data for training: data { train = idx(...) }; without data only `%s bench` runs",
                   p->model_file, run->options->program);
     bool *wanted = mgpu_allocate((size_t)p->input_count, sizeof *wanted);
-    mgpu_wanted_inputs(p, run->plan, 1u << MGPU_PHASE_PROLOGUE | 1u << MGPU_PHASE_ACCUMULATE | 1u << MGPU_PHASE_TRAIN, wanted);
+    mgpu_wanted_inputs(p, run->plan, MGPU_EVERY_TRAIN_KIND, wanted);
     run->categories = mgpu_new_categories(false);
     if (run->options->resume) {
         mgpu_load_saved_categories(run->categories, run->from);
@@ -88,11 +88,15 @@ static void choose_length(Run *run)
     const mgpu_program *p = run->program;
     const RunOptions *o = run->options;
     int64_t epochs = o->epochs > 0 ? o->epochs : p->epochs > 0 ? p->epochs : 1;
-    run->steps_per_epoch = (run->train.samples + p->batch - 1) / p->batch;
+    int64_t batches = (run->train.samples + p->batch - 1) / p->batch, all;
+    double updates = (double)batches * mgpu_updates_per_batch(p);
+    run->steps_per_epoch = (int64_t)ceil(updates);
     run->total_steps = o->steps > 0 ? o->steps : o->epochs <= 0 && p->steps > 0 ? p->steps : 0;
-    if (!run->total_steps && __builtin_mul_overflow(epochs, run->steps_per_epoch, &run->total_steps))
+    if (!run->total_steps)
+        run->total_steps = __builtin_mul_overflow(epochs, batches, &all) ? -1 : mgpu_updates_of(p, all);
+    if (run->total_steps < 0)
         mgpu_fail(MGPU_BAD_USAGE, "%lld epochs are more than 2^63 steps", (long long)epochs);
-    run->pace = (Pace){(double)run->steps_per_epoch, (double)p->batch};
+    run->pace = (Pace){updates, (double)p->batch / mgpu_updates_per_batch(p)};
     int64_t before = o->resume ? mgpu_read_course(run->from).total_steps : 0;
     run->steps_before = before == run->total_steps || !follows_schedule(run, "lr") ? 0 : before;
 }
@@ -176,7 +180,7 @@ static void open_engine(Run *run)
                        .engine = run->engine,
                        .seed = run->at.seed,
                        .total_steps = (double)run->total_steps,
-                       .steps_per_epoch = (double)run->steps_per_epoch};
+                       .steps_per_epoch = run->pace.steps_per_epoch};
     mgpu_run_begin_at(run, &run->at, run->from);
 }
 
@@ -236,8 +240,7 @@ void mgpu_run_post(Run *run)
     double began = mgpu_seconds();
     mgpu_post_step(&run->feed, &batch);
     mgpu_trace_text(run->trace, TRACK_LOOP, "post", began, mgpu_seconds());
-    at->step++;
-    at->position += batch.samples;
+    at->position += mgpu_turn(run->program, at->step++).batch_ends ? batch.samples : 0;
 }
 
 /* ---- validation */
@@ -251,8 +254,13 @@ static Evaluation evaluation(const Numbers *n, const char *split, int64_t sample
 
 static bool is_due(const Run *run, mgpu_quantity q, int64_t before, double since)
 {
-    return q.unit == MGPU_UNIT_SECONDS ? mgpu_of_rank_0(run->options->processes, mgpu_seconds() - since >= q.amount)
-                                       : mgpu_interval_over(q, &run->pace, before, run->at.step);
+    const mgpu_program *p = run->program;
+    if (q.unit == MGPU_UNIT_SECONDS)
+        return mgpu_of_rank_0(run->options->processes, mgpu_seconds() - since >= q.amount);
+    if (q.unit == MGPU_UNIT_STEPS)
+        return mgpu_interval_over(q, &run->pace, before, run->at.step);
+    Pace batches = {.steps_per_epoch = ceil((double)run->train.samples / (double)p->batch), .batch = (double)p->batch};
+    return mgpu_interval_over(q, &batches, mgpu_batches_of(p, before), mgpu_batches_of(p, run->at.step));
 }
 
 static void lower_rates(Run *run, const Evaluation *e)
@@ -475,7 +483,8 @@ static void judge_end(Run *run)
             "all %lld steps were skipped, since the loss or gradients were not finite: the weights are those that the run began with; "
             "a smaller lr, a warmup, clip = 1.0 or another precision than %s may cure it",
             (long long)steps, run->program->precision);
-    else if (!run->begun_at && losses < 2 && !lower && (steps >= ENOUGH_STEPS || run->last_loss > GREW * fabs(run->first_loss)))
+    else if (!run->begun_at && losses < 2 && !run->program->objective_count && !lower &&
+             (steps >= ENOUGH_STEPS || run->last_loss > GREW * fabs(run->first_loss)))
         mgpu_report_warning(
             run->reporter,
             "the run has hardly learned anything: the loss was %.6g in the first step and %.6g in the last epoch%s; lr was %.3g "

@@ -112,10 +112,13 @@ static void collect_step(Run *run, const Work *work)
 void mgpu_run_collect(void *context, const Work *work)
 {
     Run *run = context;
+    if (mgpu_is_train_kind(work->phase->kind)) {
+        collect_step(run, work);
+        return;
+    }
     switch (work->phase->kind) {
     case MGPU_PHASE_PROLOGUE:
     case MGPU_PHASE_ACCUMULATE: mgpu_clock_add(run->clock, work); break;
-    case MGPU_PHASE_TRAIN: collect_step(run, work); break;
     case MGPU_PHASE_REPORT_TRAIN: keep_report(&run->train_report, work); break;
     case MGPU_PHASE_REPORT_EVAL: keep_report(&run->eval_report, work); break;
     default: break;

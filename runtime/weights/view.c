@@ -84,7 +84,8 @@ static bool *outliving(const mgpu_program *program, const mgpu_plan *plan)
     bool *found = mgpu_allocate((size_t)program->variable_count, sizeof *found);
     for (size_t i = 0; i < sizeof IN_TURN / sizeof *IN_TURN; i++)
         for (int k = 0; k < plan->phase_count; k++)
-            if (plan->phases[k].kind == IN_TURN[i].kind)
+            if (plan->phases[k].kind == IN_TURN[i].kind ||
+                (IN_TURN[i].kind == MGPU_PHASE_TRAIN && mgpu_is_train_kind(plan->phases[k].kind)))
                 mark_accumulators(program, &plan->phases[k], found, IN_TURN[i].outlives);
     return found;
 }
