@@ -25,6 +25,7 @@ SimulationInput simulation_input(const Program *p, const Plan *plan)
     const Machine *machine = machine_of(p);
     double decode = machine->host.decode.value;
     return (SimulationInput){.schedule = plan->schedule,
+                             .model = p->model,
                              .machine = machine,
                              .processor = processor_of(p),
                              .decode_us = pictures && decode > 0 ? 1e6 / decode : 0,

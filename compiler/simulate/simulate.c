@@ -779,27 +779,33 @@ static void add_times(Simulation *to, const Simulation *from, double times, int 
     }
 }
 
+static double times_of(const SimulationInput *in, PhaseKind kind)
+{
+    double micro = in->schedule->accumulate > 1 ? in->schedule->accumulate : 1;
+    return kind == PHASE_ACCUMULATE ? micro - 1
+           : kind == PHASE_PROLOGUE ? (micro > 1 ? micro : 0)
+           : in->model              ? share_of_steps(in->model, in->schedule->predicts, kind)
+                                    : kind == step_kind(in->schedule->predicts);
+}
+
 /* If a device has no samples, all steps are partial ones. */
 Simulation *simulate_step(const SimulationInput *in)
 {
     const Schedule *s = in->schedule;
-    const PhaseKind KINDS[3] = {step_kind(s->predicts), PHASE_ACCUMULATE, PHASE_PROLOGUE};
+    const PhaseKind first = step_kind(s->predicts);
     bool partial = false;
-    double micro = s->accumulate > 1 ? s->accumulate : 1, times[3] = {1, micro - 1, micro > 1 ? micro : 0};
-    Simulation *all = NULL;
     for (int d = 0; s->phase_count && d < s->devices; d++)
         partial |= s->phases[0].devices[d].share == 0;
-    for (int i = 0; i < 3; i++) {
-        int phase = phase_named(s, phase_name(KINDS[i], partial));
-        if (times[i] <= 0 || (phase < 0 && i > 0))
-            continue;
-        if (phase < 0)
-            die("the schedule has no phase %s", phase_name(KINDS[i], partial));
-        Simulation *x = simulate_phase(in, phase);
-        if (all)
-            add_times(all, x, times[i], in->machine->link_count);
-        else
-            all = x;
+    int phase = phase_named(s, phase_name(first, partial));
+    if (phase < 0)
+        die("the schedule has no phase %s", phase_name(first, partial));
+    Simulation *all = simulate_phase(in, phase);
+    add_times(all, all, times_of(in, first) - 1, in->machine->link_count);
+    for (int kind = 0; kind < PHASE_KINDS; kind++) {
+        double times = kind == (int)first ? 0 : times_of(in, (PhaseKind)kind);
+        phase = times > 0 ? phase_named(s, phase_name((PhaseKind)kind, partial)) : -1;
+        if (phase >= 0)
+            add_times(all, simulate_phase(in, phase), times, in->machine->link_count);
     }
     return all;
 }

@@ -64,6 +64,7 @@ typedef struct SimulationInput {
     double decode_us;                /* per sample, on one core of the host */
     double disk_bytes;               /* read per sample */
     const TransferFactors *measured; /* of transfers between the schedule's devices; NULL: none were measured */
+    const Model *model;              /* whose objectives take turns; NULL: it has only one */
     bool traced;                     /* keep the last steps: Simulation.spans */
 } SimulationInput;
 
@@ -97,7 +98,8 @@ typedef struct Simulation {
     double *peak;       /* likewise: largest fraction of the rate that was in use */
 } Simulation;
 Simulation *simulate_phase(const SimulationInput *, int phase);
-/* Simulates a training step with all of its micro-batches; the ops of devices are those of train.full. */
+/* Simulates a training step with all of its micro-batches, or the mean update of a round of several objectives; the ops of devices
+ * are those of train.full. */
 Simulation *simulate_step(const SimulationInput *);
 
 /* ---- bound.c */

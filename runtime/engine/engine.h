@@ -152,8 +152,9 @@ typedef struct Turn {
 Turn mgpu_turn(const mgpu_program *, int64_t applied);
 int64_t mgpu_updates_of(const mgpu_program *, int64_t batches); /* until so many batches have been seen; -1: more than 2^63 */
 int64_t mgpu_batches_of(const mgpu_program *, int64_t updates); /* seen to their end in so many updates */
-double mgpu_updates_per_batch(const mgpu_program *);            /* mean */
-void mgpu_post_step(const Feed *, const Batch *);               /* prologues, accumulate phases, train */
+int64_t mgpu_updates_of_round(const mgpu_program *);
+double mgpu_updates_per_batch(const mgpu_program *); /* mean */
+void mgpu_post_step(const Feed *, const Batch *);    /* prologues, accumulate phases, train */
 /* phases without samples: init and reports */
 bool mgpu_post_without_samples(const Feed *, int kind, int64_t applied, int64_t epoch);
 /* Posts all of a set as phase `kind`, a micro-batch at a time, until *stop is not 0 (NULL: to the end). */

@@ -134,6 +134,8 @@ int64_t mgpu_batches_of(const mgpu_program *p, int64_t updates)
     return batches;
 }
 
+int64_t mgpu_updates_of_round(const mgpu_program *p) { return round_of(p).updates; }
+
 double mgpu_updates_per_batch(const mgpu_program *p)
 {
     const Round round = round_of(p);

@@ -136,12 +136,14 @@ static void print_text(const mgpu_program *p, const BenchResult *r)
         mgpu_profile_print(r->profile, stdout, r->steps, r->profiled_s);
 }
 
-static void summarise(BenchResult *r, const double *finished_at) /* [-1] is the step before */
+/* Of several objectives the time of a step is the mean of a round that ends with it. */
+static void summarise(BenchResult *r, int64_t round, const double *finished_at) /* [-1] is the step before */
 {
     double *ms = mgpu_allocate((size_t)r->steps, sizeof *ms);
-    int64_t n = r->steps;
+    round = round < r->steps ? round : r->steps;
+    int64_t n = r->steps - round + 1;
     for (int64_t i = 0; i < n; i++)
-        ms[i] = 1e3 * (finished_at[i] - finished_at[i - 1]);
+        ms[i] = 1e3 * (finished_at[i + round - 1] - finished_at[i - 1]) / (double)round;
     qsort(ms, (size_t)n, sizeof *ms, mgpu_compare_doubles);
     r->ms[0] = ms[0];
     r->ms[1] = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
@@ -232,7 +234,7 @@ static Feed time_steps(const mgpu_program *program, const mgpu_plan *plan, const
     r->graphs = mgpu_engine_graphs(feed.engine);
     r->launches = (double)launches / (double)(posted - 1);
     r->launch_us = launches ? 1e6 * (after - before) / (double)launches : 0;
-    summarise(r, bench->finished_at + r->untimed);
+    summarise(r, mgpu_updates_of_round(program), bench->finished_at + r->untimed);
     return feed;
 }
 

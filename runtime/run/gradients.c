@@ -4,7 +4,8 @@
  * In: a program in f64 that keeps its gradients (observe = "gradients"). A step computes the gradients. Then a few elements of
  * each weight are changed by +h and -h, and the step is repeated from the same state with the same random numbers. The central
  * differences of h and h / 2 are extrapolated (Richardson), so their error is of order h^4. Of three sizes of h the one with the
- * best agreement counts, since rounding spoils small ones, and kinks (relu) large ones. Out: a row for each weight. */
+ * best agreement counts, since rounding spoils small ones, and kinks (relu) large ones. Of several objectives the first update of
+ * each is such a step. Out: a row for each weight. */
 #include "runtime/base/base.h"
 #include "runtime/base/options.h"
 #include "runtime/data/data.h"
@@ -27,13 +28,14 @@ typedef struct GradientCheck {
     Feed feed;
     Dataset train;  /* samples 0: there is no data, and random values are used */
     double loss;    /* loss of the last collected step */
+    int objective;  /* of the step: its first update */
     uint8_t *state; /* values of all variables before the step */
 } GradientCheck;
 
 static void collect(void *context, const Work *work)
 {
     GradientCheck *c = context;
-    if (work->phase->kind == MGPU_PHASE_TRAIN)
+    if (mgpu_is_train_kind(work->phase->kind))
         c->loss = mgpu_report_value(work->phase->reports, work->report, work->phase->report_count, "loss");
 }
 
@@ -61,6 +63,8 @@ static double loss_with(GradientCheck *c, int weight, double *values, int64_t el
         values[element] = was;
     }
     Batch batch = {.set = c->train.samples ? &c->train : NULL, .samples = p->batch};
+    for (int k = 0; k < c->objective; k++)
+        batch.applied += p->objectives[k].times;
     if (c->train.samples && c->train.samples < p->batch)
         batch.samples = c->train.samples;
     mgpu_post_step(&c->feed, &batch);
@@ -183,6 +187,52 @@ static void open_first_batch(GradientCheck *c, const RunOptions *o)
     free(wanted);
 }
 
+static bool is_written(const mgpu_plan *plan, int kind, int variable)
+{
+    for (int k = 0; k < plan->phase_count; k++) {
+        const mgpu_device_phase *p = &plan->phases[k].devices[0];
+        for (int i = 0; i < p->op_count && plan->phases[k].kind == kind; i++)
+            for (int w = 0; w < p->ops[i].write_count; w++) {
+                const mgpu_buffer *b = &p->buffers[p->ops[i].writes[w].buffer];
+                if (b->kind == MGPU_VARIABLE && b->index == variable)
+                    return true;
+            }
+    }
+    return false;
+}
+
+/* Checks the weights of one objective. Returns how many are wrong, and adds to *flat those without a gradient. */
+static int check_objective(GradientCheck *c, int objective, int *flat)
+{
+    const mgpu_program *p = c->feed.program;
+    int wrong = 0;
+    c->objective = objective;
+    double loss = loss_with(c, -1, NULL, 0, 0);
+    if (p->objective_count) {
+        fputs("objective ", stdout);
+        mgpu_print_plain(p->objectives[objective].name);
+        fputs(": ", stdout);
+    }
+    printf("loss of the first batch %.10g; gradients against finite differences in f64\n", loss);
+    double **gradients = mgpu_allocate((size_t)p->variable_count, sizeof *gradients);
+    for (int v = 0; v < p->variable_count; v++) {
+        int g = p->variables[v].kind == MGPU_WEIGHT ? gradient_of(p, v) : -1;
+        if (g < 0 || !is_written(c->feed.plan, mgpu_train_kind(objective), g))
+            continue;
+        gradients[v] = mgpu_allocate((size_t)mgpu_elements(&p->variables[v].tensor) + 1, sizeof **gradients);
+        mgpu_engine_read_whole(c->feed.engine, g, gradients[v]);
+    }
+    for (int v = 0; v < p->variable_count; v++) {
+        bool none = false;
+        if (gradients[v])
+            wrong += !check_weight(c, v, gradients[v], loss, &none);
+        *flat += none;
+        free(gradients[v]);
+    }
+    free(gradients);
+    return wrong;
+}
+
 int mgpu_check_gradients(const mgpu_program *program, const RunOptions *o)
 {
     bool observes = false, precise = true;
@@ -207,25 +257,9 @@ int mgpu_check_gradients(const mgpu_program *program, const RunOptions *o)
     mgpu_load_initials(program, c.feed.plan, c.feed.engine, o);
     open_first_batch(&c, o);
     c.state = mgpu_copy_variables(&c.feed, NULL);
-    double loss = loss_with(&c, -1, NULL, 0, 0);
-    printf("loss of the first batch %.10g; gradients against finite differences in f64\n", loss);
-    double **gradients = mgpu_allocate((size_t)program->variable_count, sizeof *gradients);
-    for (int v = 0; v < program->variable_count; v++) {
-        int g = program->variables[v].kind == MGPU_WEIGHT ? gradient_of(program, v) : -1;
-        if (g < 0)
-            continue;
-        gradients[v] = mgpu_allocate((size_t)mgpu_elements(&program->variables[v].tensor) + 1, sizeof **gradients);
-        mgpu_engine_read_whole(c.feed.engine, g, gradients[v]);
-    }
     int wrong = 0, flat = 0;
-    for (int v = 0; v < program->variable_count; v++) {
-        bool none = false;
-        if (gradients[v])
-            wrong += !check_weight(&c, v, gradients[v], loss, &none);
-        flat += none;
-        free(gradients[v]);
-    }
-    free(gradients);
+    for (int k = 0; k < (program->objective_count ? program->objective_count : 1); k++)
+        wrong += check_objective(&c, k, &flat);
     mgpu_engine_close(c.feed.engine, "all gradients are compared");
     if (c.train.samples)
         mgpu_close_set(&c.train);
