@@ -42,7 +42,7 @@ typedef struct Updater {
     Node **squares;   /* by group of clipping: the sum of their squares before clipping; NULL: not computed yet, or no gradient */
     Node *good;       /* true if the step counts; NULL: every step does */
     int objective;    /* from 1; 0: the model has only one */
-    bool *begun;      /* by variable: a graph of an earlier objective begins its average */
+    bool *begun;      /* by variable: a graph of an earlier objective begins its average; NULL: there is none */
 } Updater;
 
 /* Adds pairwise, so that depth and rounding stay small. */
@@ -319,8 +319,9 @@ static void add_averages(Updater *u, const Model *m)
             continue;
         g->at = x->at;
         Node *w = after[x->owner] ? after[x->owner] : graph_variable(g, x->owner), *a = graph_variable(g, v);
-        Node *share = u->begun[v] ? usual : first;
-        u->begun[v] = true;
+        Node *share = u->begun && u->begun[v] ? usual : first;
+        if (u->begun)
+            u->begun[v] = true;
         Node *strong = graph_strong(g, share, x->dtype), *whole = graph_fill(g, 1, SCALAR, x->dtype);
         Node *moved = graph_binary(g, OP_ADD, a, graph_binary(g, OP_MUL, strong, graph_binary(g, OP_SUB, w, a)));
         Node *value = graph_where(g, graph_binary(g, OP_EQ, strong, whole), w, moved);

@@ -86,8 +86,8 @@ Net build(const char *text, const Way *w)
     n.plain = count_applied(prepared(w, m->eval));
     Graph *train = simplified(w, differentiate(prepared(w, m->train))), *eval = prepared(w, m->eval);
     Graph *accumulate = NULL, *prologue = NULL;
-    make_reports(m, &train, &eval, &n.report_train, &n.report_eval);
-    train = update(train);
+    make_reports(m, &train, 1, &eval, &n.report_train, &n.report_eval);
+    train = update(train, 0, NULL);
     eval = count_applied(eval);
     Graph **all[] = {&train, &eval, &n.report_train, &n.report_eval};
     for (int i = 0; i < COUNT(all); i++)

@@ -468,8 +468,8 @@ static void test_bf16_step(void)
     for (int v = 0; v < CNN_VARIABLES; v++)
         graph_result(init, ROLE_INIT, NULL, v, graph_random(init, m->variables[v].shape, format("init %d", v), false), NULL);
     Graph *train = simplify(differentiate(simplify(g)));
-    make_reports(m, &train, &eval, &reports[0], &reports[1]);
-    train = distribute(simplify(update(train)));
+    make_reports(m, &train, 1, &eval, &reports[0], &reports[1]);
+    train = distribute(simplify(update(train, 0, NULL)));
     m->precision = BF16;
     find_rounded_variables(m, (Graph *[]){init, train}, 2);
     Graph *narrow = choose_precision(train);
@@ -577,8 +577,8 @@ static double seconds_for(int layers)
     m->accumulate = 2;
     begin = clock();
     Graph *train = simplify(differentiate(simplify(g))), *eval = graph_new(m, "eval", NULL), *reports[2], *last, *acc, *pro;
-    make_reports(m, &train, &eval, &reports[0], &reports[1]);
-    train = distribute(simplify(update(train)));
+    make_reports(m, &train, 1, &eval, &reports[0], &reports[1]);
+    train = distribute(simplify(update(train, 0, NULL)));
     split_micro_batches(m, train, &last, &acc, &pro);
     last = choose_precision(last);
     acc = choose_precision(acc);

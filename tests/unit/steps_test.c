@@ -195,9 +195,9 @@ static Net compile_net(int64_t batch, int64_t group, int64_t micro_batches, int 
     n.m->clip = clip_kind == CLIP_VALUE ? 0.01 : 0.05;
     n.train = simplify(differentiate(simplify(net_graph(n.m, group, true))));
     n.eval = simplify(net_graph(n.m, group, false));
-    make_reports(n.m, &n.train, &n.eval, &n.report_train, &n.report_eval);
+    make_reports(n.m, &n.train, 1, &n.eval, &n.report_train, &n.report_eval);
     Graph **all[] = {&n.train, &n.eval, &n.report_train, &n.report_eval};
-    n.train = update(n.train);
+    n.train = update(n.train, 0, NULL);
     for (int i = 0; i < COUNT(all); i++)
         *all[i] = distribute(simplify(*all[i]));
     split_micro_batches(n.m, n.train, &n.train, &n.accumulate, &n.prologue);
@@ -425,7 +425,7 @@ static void test_clipping(void)
             graph_result(g, ROLE_UPDATE, NULL, v, graph_gradient(g, v), NULL);
             graph_result(g, ROLE_GRADIENT, NULL, v, graph_variable(g, v), NULL);
         }
-        g = distribute(simplify(update(simplify(g))));
+        g = distribute(simplify(update(simplify(g), 0, NULL)));
         Outcome y = machine_run(&machine, g, false);
         const char *why = count_op(g, OP_GRADIENT) || find_result(g, ROLE_GRADIENT, NULL, 0) >= 0 ? "gradients are left" : NULL;
         for (int v = 0; v < 3; v++) {
