@@ -323,6 +323,7 @@ const Input *class_input(const Node *); /* the class input that the node is a vi
 int64_t ignored_label(const Node *);    /* of class_input, or of the one that where(...) selects from; else NO_LABEL */
 Shape broadcast_shapes(const Place *, const Shape *a, const Shape *b, const char *what);
 Value *apply_unary(Elaborator *, const Place *, Op, const Value *);
+Value *apply_running(Elaborator *, const Place *, Op, Value **arguments); /* primitive.c */
 Value *apply_binary(Elaborator *, const Place *, Op, bool swap, bool negate, Value *a, Value *b, const char *shown);
 Value *matmul(Elaborator *, const Place *, Value *a, Value *b);
 Value *cast_value(Elaborator *, const Place *, Dtype, Value *);

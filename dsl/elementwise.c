@@ -1,4 +1,4 @@
-/* elementwise.c: element-wise primitives that need only their row in ops.def. "tanh(x)" of a tensor is a node, of a number a
+/* elementwise.c: element-wise and running primitives that need only their row in ops.def. "tanh(x)" of a tensor is a node, of a number a
  * number. */
 #include "dsl/elaborate.h"
 
@@ -6,6 +6,8 @@
 
 static Value *apply(Elaborator *e, const Place *at, Value **a, Op op)
 {
+    if (op_is_running(op))
+        return apply_running(e, at, op, a);
     if (OP_INFO[op].inputs == 1)
         return apply_unary(e, at, op, a[0]);
     if (a[0]->kind == VALUE_NUMBER && a[1]->kind == VALUE_NUMBER)
@@ -27,8 +29,9 @@ static const char *parameters_of(Op op)
 {
     const OpInfo *info = &OP_INFO[op];
     size_t length = strlen(info->name);
-    bool called = info->op_class == ELEMENTWISE && (info->inputs == 1 || info->inputs == 2) && info->signature &&
-                  strncmp(info->signature, info->name, length) == 0 && info->signature[length] == '(';
+    bool takes_tensors = info->op_class == ELEMENTWISE && (info->inputs == 1 || info->inputs == 2);
+    bool called = (takes_tensors || op_is_running(op)) && info->signature && strncmp(info->signature, info->name, length) == 0 &&
+                  info->signature[length] == '(';
     return called ? copy_text(info->signature + length + 1, strlen(info->signature) - length - 2) : NULL;
 }
 

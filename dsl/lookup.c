@@ -26,12 +26,12 @@ Value *eval_word(Elaborator *e, const Tree *t)
 /* Evaluates a param when it is first used; its expression may use other params. */
 static Value *param_value(Elaborator *e, Param *p)
 {
-    enum { NEW_PARAM, RUNNING, DONE };
+    enum { NEW_PARAM, EVALUATING, DONE };
     if (p->state == DONE)
         return p->value;
-    if (p->state == RUNNING)
+    if (p->state == EVALUATING)
         error_tree(e, p->tree, "the param '%s' depends on itself", p->name);
-    p->state = RUNNING;
+    p->state = EVALUATING;
     Frame *before = push_frame(e, FRAME_PARAM, NULL);
     e->frame->training = true;
     e->frame->instance = NEW(Instance);

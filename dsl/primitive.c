@@ -208,11 +208,11 @@ static Node *summable(Elaborator *e, const Place *at, const Value *v, const char
 /* Rows of 16-bit floats are computed in f32, and the result is rounded. */
 static Node *widened(Graph *g, Node *x) { return dtype_is_half(x->dtype) ? graph_cast(g, x, F32) : x; }
 
-static Value *run_cumsum(Elaborator *e, const Place *at, Value **a)
+Value *apply_running(Elaborator *e, const Place *at, Op op, Value **a)
 {
-    Node *x = summable(e, at, a[0], "cumsum"), *wide = widened(graph_at(e, at), x);
-    int64_t ints[2] = {axis_of(at, a[1], x->shape.rank, "cumsum"), 0};
-    return value_tensor(graph_cast(e->graph, graph_node(graph_at(e, at), OP_CUMSUM, &wide, 1, ints, 2, NULL), x->dtype));
+    Node *x = summable(e, at, a[0], OP_INFO[op].name), *wide = widened(graph_at(e, at), x);
+    int64_t ints[2] = {axis_of(at, a[1], x->shape.rank, OP_INFO[op].name), 0};
+    return value_tensor(graph_cast(e->graph, graph_node(graph_at(e, at), op, &wide, 1, ints, 2, NULL), x->dtype));
 }
 
 static Value *run_top_k(Elaborator *e, const Place *at, Value **a)
@@ -637,7 +637,6 @@ const Builtin PRIMITIVES[] = {
     {"sum", "x, axes = none, keep = false", run_sum},
     {"max", "x, axes = none, keep = false", run_max},
     {"argmax", "x, axis = -1", run_argmax},
-    {"cumsum", "x, axis = 0", run_cumsum},
     {"top_k", "x, k, axis = -1", run_top_k},
     {"einsum", "spec, a, b = none, c = none, d = none, e = none, f = none", run_einsum},
     {"convolve", "x, w, stride = 1, padding = 0, dilation = 1, input_dilation = 1, groups = 1", run_convolve},

@@ -1,5 +1,6 @@
 /* axes.c: each operation's rule for its axes (ir/axes.h). tests/unit/axes_test.c compares all rules with the interpreter. */
 #include "compiler/ir/axes.h"
+#include "runtime/abi/mgpu_tables.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -11,8 +12,8 @@ static const char *const ATTRIBUTES[OPS] = {
     [OP_SUM] = "A",
     [OP_MAX] = "A",
     [OP_ARGMAX] = "a",
-    [OP_CUMSUM] = "a",
-    [OP_TOP_K] = "a",
+#define RUNNING_AXIS(NAME, ...) [OP_##NAME] = "a",
+    MGPU_RUNNING_TABLE(RUNNING_AXIS)[OP_TOP_K] = "a",
     [OP_CONCAT] = "a",
     [OP_CONVOLVE] = "r10011-",
     [OP_CONVOLVE_WEIGHT] = "r10011-1",
@@ -319,7 +320,6 @@ static void add_axes(Factors *f, const Node *n)
     case OP_MAX:
     case OP_MOMENTS: reduced_axes(f, n, n->int_count, false, false); return;
     case OP_ARGMAX: reduced_axes(f, n, 1, false, false); return;
-    case OP_CUMSUM: reduced_axes(f, n, 1, true, false); return;
     case OP_EINSUM: einsum_axes(f, n); return;
     case OP_CONVOLVE:
     case OP_CONVOLVE_WEIGHT: convolution_axes(f, n); return;
@@ -336,6 +336,7 @@ static void add_axes(Factors *f, const Node *n)
     switch (OP_INFO[n->op].op_class) {
     case ELEMENTWISE:
     case MARK: same_axes(f, n); return;
+    case RUNNING: reduced_axes(f, n, 1, true, false); return;
     case WINDOW:
     case VIEW: moved_axes(f, n); return;
     default: return; /* leaves are not computed from operands; of a region only the samples are known */

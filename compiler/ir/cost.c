@@ -31,6 +31,7 @@ double node_flops(const Node *n)
     double out = (double)shape_count(&n->shape);
     switch (OP_INFO[n->op].op_class) {
     case ELEMENTWISE: return OP_INFO[n->op].flops * out;
+    case RUNNING:
     case REDUCTION: return (double)shape_count(&n->in[0]->shape);
     case CONTRACTION: break;
     case WINDOW:

@@ -40,7 +40,7 @@ Shape shape_of(int rank, const int64_t *extents);
 #define SHAPE(...) shape_of(COUNT(((int64_t[]){__VA_ARGS__})), (int64_t[]){__VA_ARGS__})
 #define SCALAR shape_of(0, NULL)
 
-typedef enum OpClass { LEAF, ELEMENTWISE, REDUCTION, CONTRACTION, WINDOW, VIEW, INDEXING, MARK, REGION } OpClass;
+typedef enum OpClass { LEAF, ELEMENTWISE, REDUCTION, RUNNING, CONTRACTION, WINDOW, VIEW, INDEXING, MARK, REGION } OpClass;
 typedef enum Op {
 #define OP(name, ...) OP_##name,
 #include "compiler/ir/ops.def"
@@ -373,6 +373,12 @@ typedef struct OpInfo {
     const char *signature, *equation; /* for docs/language.md; signature NULL: internal */
 } OpInfo;
 extern const OpInfo OP_INFO[OPS];
+
+/* Running operations: MGPU_RUNNING_TABLE of mgpu_tables.h. */
+static inline bool op_is_running(Op op) { return OP_INFO[op].op_class == RUNNING; }
+Op running_combines(Op);        /* the element-wise operation that combines two elements */
+double running_start(Op);       /* what it begins with */
+const char *running_plural(Op); /* such as "running sums" */
 
 /* ---- transfer.c: nodes that are rows of mgpu_transfers.h */
 int transfer_of(Op);                     /* MGPU_TRANSFER_...; -1: no transfer */

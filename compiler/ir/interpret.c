@@ -369,17 +369,17 @@ static void by_index(const Node *n, double *table, const double *index, double *
             }
 }
 
-static void cumsum(const Node *n, const double *x, double *out)
+static void running(const Node *n, const double *x, double *out)
 {
     const Shape *s = &n->shape;
     int axis = (int)n->ints[0];
     int64_t outer = product(s->extent, 0, axis), extent = s->extent[axis], inner = product(s->extent, axis + 1, s->rank);
     for (int64_t o = 0; o < outer; o++)
         for (int64_t j = 0; j < inner; j++) {
-            double sum = 0;
+            double all = running_start(n->op);
             for (int64_t i = 0; i < extent; i++) {
                 int64_t at = (o * extent + (n->ints[1] ? extent - 1 - i : i)) * inner + j;
-                out[at] = sum = fit_number(n->dtype, sum + x[at]);
+                out[at] = all = fit_number(n->dtype, op_value(running_combines(n->op), all, x[at], 0));
             }
         }
 }
@@ -428,6 +428,10 @@ static void compute(const GraphRun *run, const Node *n, int64_t sample, double *
             out[i] = element(n, in[0][i], n->inputs > 1 ? in[1][i] : 0, n->inputs > 2 ? in[2][i] : 0);
         return;
     }
+    if (op_is_running(n->op)) {
+        running(n, in[0], out);
+        return;
+    }
     switch (n->op) {
     case OP_CONSTANT:
         for (int64_t i = 0; i < count; i++)
@@ -447,7 +451,6 @@ static void compute(const GraphRun *run, const Node *n, int64_t sample, double *
     case OP_SUM:
     case OP_MAX:
     case OP_ARGMAX: reduce(n, in[0], out); break;
-    case OP_CUMSUM: cumsum(n, in[0], out); break;
     case OP_TOP_K: top_k(n, in[0], out); break;
     case OP_EINSUM: einsum(n, (const double *const *)in, out); break;
     case OP_CONVOLVE:
@@ -520,7 +523,7 @@ static bool rounds(const Node *n)
     default: {
         OpClass class = OP_INFO[n->op].op_class;
         return dtype_is_float(n->dtype) &&
-               (class == ELEMENTWISE || class == REDUCTION || class == CONTRACTION || class == WINDOW);
+               (class == ELEMENTWISE || class == REDUCTION || class == RUNNING || class == CONTRACTION || class == WINDOW);
     }
     }
 }

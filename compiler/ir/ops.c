@@ -4,6 +4,7 @@
  * located at the node's line. Extents are checked against overflow wherever a shape is made: 8 bytes times the elements of any
  * node fit into 63 bits. */
 #include "compiler/ir/graph.h"
+#include "runtime/abi/mgpu_tables.h"
 #include "runtime/base/records.h"
 
 #include <string.h>
@@ -291,13 +292,13 @@ static void check_axis(const Node *n)
         mistake(n, "%s: %s has no axis %lld", OP_INFO[n->op].name, shape_text(&n->in[0]->shape), (long long)n->ints[0]);
 }
 
-static void shape_cumsum(Node *n, bool over)
+static void shape_running(Node *n, bool over)
 {
     (void)over;
     check_axis(n);
     like_first(n);
     if (n->dtype != dtype_summed(n->dtype))
-        mistake(n, "cumsum of %s", dtype_name(n->dtype));
+        mistake(n, "%s of %s", OP_INFO[n->op].name, dtype_name(n->dtype));
 }
 
 static void shape_top_k(Node *n, bool over)
@@ -831,3 +832,16 @@ void node_infer(Node *n, bool over_samples)
         mistake(n, "a weak %s of shape %s", OP_INFO[n->op].name, shape_text(&n->shape));
     check_shape(n);
 }
+
+/* ---- running operations */
+
+#define RUNNING_ROW(NAME, name, operation, combined, start, plural) [OP_##NAME] = {OP_##operation, start, plural},
+static const struct {
+    Op combines;
+    double start;
+    const char *plural;
+} RUNNING_ROWS[OPS] = {MGPU_RUNNING_TABLE(RUNNING_ROW)};
+
+Op running_combines(Op op) { return RUNNING_ROWS[op].combines; }
+double running_start(Op op) { return RUNNING_ROWS[op].start; }
+const char *running_plural(Op op) { return RUNNING_ROWS[op].plural; }

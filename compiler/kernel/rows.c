@@ -1,9 +1,9 @@
-/* rows.c: CUMSUM and TOP_K as a table for runtime/abi/mgpu_rows.h.
+/* rows.c: running operations and TOP_K as a table for runtime/abi/mgpu_rows.h.
  *
  * In: nodes, and the tensors of their operand and results. Out: a Rows, printed as a table and one call.
  *
- * The operand may have another order of axes (a variable's); results are row-major. All axes but the one that is summed or
- * searched along count the rows. Axes that are contiguous in both the operand and the results are joined. */
+ * The operand may have another order of axes (a variable's); results are row-major. All axes but the one along which elements are
+ * combined or searched count the rows. Axes that are contiguous in both the operand and the results are joined. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/identity.h"
 #include "compiler/kernel/phase.h"
@@ -62,29 +62,29 @@ Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, cons
     mgpu_rows *t = &plan->table;
     int axis = (int)n->ints[0];
     int64_t from[MAX_RANK], to[MAX_RANK];
-    bool sums = n->op == OP_CUMSUM;
+    bool running = op_is_running(n->op);
     if (dtype_is_half(x->dtype))
         die("%s of %s", OP_INFO[n->op].name, dtype_name(x->dtype));
     strides_of(&x->shape, operand->order, from);
     strides_of(&n->shape, NULL, to);
     *t = (mgpu_rows){.type = TYPE[x->dtype],
                      .half = half_of(operand->dtype),
-                     .backwards = sums && n->ints[1] != 0,
+                     .backwards = running && n->ints[1] != 0,
                      .along = {x->shape.extent[axis], from[axis], to[axis]},
-                     .k = sums ? 0 : n->ints[1],
+                     .k = running ? 0 : n->ints[1],
                      .operand_sample = operand->has_samples ? tensor_pitch(operand) : 0,
                      .result_sample = n->has_samples ? shape_count(&n->shape) : 0,
                      .operand = 0,
                      .values = -1,
                      .places = -1,
-                     .workspace = sums ? -1 : 1 + count};
+                     .workspace = running ? -1 : 1 + count};
     count_rows(t, &x->shape, axis, from, to);
     plan->operand = operand;
     plan->results = count;
     plan->samples = n->has_samples;
     for (int i = 0; i < count; i++) {
         plan->result[i] = result[i];
-        if (!sums && nodes[i]->ints[2])
+        if (!running && nodes[i]->ints[2])
             t->places = 1 + i;
         else
             t->values = 1 + i;
@@ -151,10 +151,10 @@ static void print_axis(const mgpu_row_axis *a, Text *text)
 static void print_body(const Rows *plan, const char *name, Text *text)
 {
     const mgpu_rows *t = &plan->table;
-    bool sums = plan->node->op == OP_CUMSUM;
+    bool running = op_is_running(plan->node->op);
     text_add(text, "static const mgpu_rows %s_rows = {\n    .type = MGPU_%s, .half = %s, ", name,
              TYPE_NAME[plan->node->in[0]->dtype], half_text(t->half));
-    if (sums)
+    if (running)
         text_add(text, ".backwards = %s,\n", t->backwards ? "true" : "false");
     else
         text_add(text, ".k = %lld,\n", (long long)t->k);
@@ -172,7 +172,7 @@ static void print_body(const Rows *plan, const char *name, Text *text)
     text_add(text,
              "static void %s(void *const *argument, const mgpu_step *step, const mgpu_part *part)\n{\n"
              "    (void)step;\n    mgpu_%s(&%s_rows, argument, part);\n}\n",
-             name, sums ? "cumsum" : "top_k", name);
+             name, OP_INFO[plan->node->op].name, name);
 }
 
 void rows_print_comment(const Rows *plan, Text *text)
@@ -184,8 +184,8 @@ void rows_print_comment(const Rows *plan, Text *text)
         text_add(&what, "%s, ", n->path);
     if (at && at->source)
         text_add(&what, "%s:%d: ", at->source->file, at->line);
-    if (n->op == OP_CUMSUM)
-        text_add(&what, "running sums%s along axis %lld of %s ->", plan->table.backwards ? " from the end" : "",
+    if (op_is_running(n->op))
+        text_add(&what, "%s%s along axis %lld of %s ->", running_plural(n->op), plan->table.backwards ? " from the end" : "",
                  (long long)n->ints[0], tensor_text(plan->operand));
     else
         text_add(&what, "the %lld largest along axis %lld of %s ->", (long long)n->ints[1], (long long)n->ints[0],
@@ -203,7 +203,7 @@ void rows_print(const Rows *plan, const char *kernel_name, Text *text)
 
 const mgpu_rows *rows_table(const Rows *plan) { return &plan->table; }
 
-bool rows_are_sums(const Rows *plan) { return plan->node->op == OP_CUMSUM; }
+Op rows_operation(const Rows *plan) { return plan->node->op; }
 
 int64_t rows_samples(const Rows *plan)
 {

@@ -1,4 +1,4 @@
-/* rows.h: CUMSUM and TOP_K as one kernel on the host.
+/* rows.h: a running operation or TOP_K as one kernel on the host.
  *
  *   plan       nodes, the stored operand, results -> Rows
  *   print      Rows -> one C function that passes a constant table to runtime/abi/mgpu_rows.h
@@ -13,13 +13,13 @@
 typedef struct Rows Rows;
 struct mgpu_row_axis;
 
-/* Plans the kernel of CUMSUM, of both results of one TOP_K, or of one of them (nodes). operand: the stored input, in the input's
+/* Plans the kernel of a running operation, of both results of one TOP_K, or of one of them (nodes). operand: the stored input, in the input's
  * order of axes, BF16 where the input is F32. result[i]: tensor of nodes[i]. alone: one worker computes all rows of a call. */
 Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, const Tensor *const *result, bool alone);
 
-/* Return the table that the runtime reads, whether it is a CUMSUM (else a TOP_K), and a likely number of samples. */
+/* Return the table that the runtime reads, the operation, and a likely number of samples. */
 const struct mgpu_rows *rows_table(const Rows *);
-bool rows_are_sums(const Rows *);
+Op rows_operation(const Rows *);
 int64_t rows_samples(const Rows *);
 
 /* Prints a head comment, the table kernel_name_rows, and static void kernel_name(argument, step, part). */

@@ -97,7 +97,7 @@ static Slack slack_of(const Decoding *d, const Node *n, int axis)
 void decode_find_slack(Decoding *d, const Node *n)
 {
     OpClass class = OP_INFO[n->op].op_class;
-    bool known = class == ELEMENTWISE || n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX || n->op == OP_CUMSUM ||
+    bool known = class == ELEMENTWISE || n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX || class == RUNNING ||
                  n->op == OP_EINSUM || n->op == OP_CONVOLVE || (class == VIEW && n->op != OP_UNSLICE) || n->op == OP_GATHER ||
                  n->op == OP_TOP_K || n->op == OP_RESULT || n->op == OP_STOP_GRADIENT;
     for (int a = 0; known && a < n->shape.rank; a++)
@@ -222,15 +222,15 @@ static Node *row_of_convolution(Decoding *d, Node *n, int axis)
     return remade(d, n, in, like.ints);
 }
 
-static Node *row_of_sum(Decoding *d, Node *n)
+static Node *row_of_running(Decoding *d, Node *n)
 {
     int variable;
     Shape shape = with_extent(n->shape, (int)n->ints[0], 1);
     Node *x = decode_row(d, n->in[0], (int)n->ints[0]);
     set_position(d->to, n);
     Node *before = decode_state(d, n, shape, n->dtype, &variable);
-    before = decode_select_first(d, graph_fill(d->to, 0, shape, n->dtype), before);
-    Node *after = graph_binary(d->to, OP_ADD, before, x);
+    before = decode_select_first(d, graph_fill(d->to, running_start(n->op), shape, n->dtype), before);
+    Node *after = graph_binary(d->to, running_combines(n->op), before, x);
     decode_keep(d, variable, after);
     return after;
 }
@@ -291,6 +291,7 @@ Node *decode_row_by_rule(Decoding *d, Node *n, int axis)
     case LEAF: return row_of_leaf(d, n, axis);
     case ELEMENTWISE: return by_rows(d, n, axis, n->ints);
     case VIEW: return row_of_view(d, n, axis);
+    case RUNNING: return n->ints[0] != axis ? by_rows(d, n, axis, n->ints) : n->ints[1] ? NULL : row_of_running(d, n);
     default: break;
     }
     switch (n->op) {
@@ -301,7 +302,6 @@ Node *decode_row_by_rule(Decoding *d, Node *n, int axis)
     case OP_EINSUM: return has_axis_once(n, axis) ? by_rows(d, n, axis, n->ints) : NULL;
     case OP_GATHER: return by_rows(d, n, axis, n->ints);
     case OP_TOP_K: return n->ints[0] == axis ? NULL : by_rows(d, n, axis, n->ints);
-    case OP_CUMSUM: return n->ints[0] != axis ? by_rows(d, n, axis, n->ints) : n->ints[1] ? NULL : row_of_sum(d, n);
     case OP_CONVOLVE: return row_of_convolution(d, n, axis);
     case OP_RESULT: return row_of_loop(d, n, axis);
     default: return NULL;

@@ -55,7 +55,7 @@ static bool is_expansion(const Node *n)
 static bool is_expensive(const Node *n)
 {
     OpClass c = OP_INFO[n->op].op_class;
-    return (c == CONTRACTION && !is_expansion(n)) || c == WINDOW || n->op == OP_CUMSUM || n->op == OP_TOP_K || is_loop(n);
+    return (c == CONTRACTION && !is_expansion(n)) || c == WINDOW || c == RUNNING || n->op == OP_TOP_K || is_loop(n);
 }
 
 static bool is_move(const Node *n) { return OP_INFO[n->op].op_class == VIEW || n->op == OP_CAST; }

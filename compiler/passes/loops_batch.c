@@ -330,10 +330,9 @@ bool batch_has_rule(const Node *n, const bool *along)
     switch (OP_INFO[n->op].op_class) {
     case ELEMENTWISE:
     case VIEW:
+    case RUNNING:
     case WINDOW: return true;
-    case REDUCTION:
-        return (n->op == OP_MOMENTS && !along[1]) || n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX ||
-               n->op == OP_CUMSUM;
+    case REDUCTION: return (n->op == OP_MOMENTS && !along[1]) || n->op == OP_SUM || n->op == OP_MAX || n->op == OP_ARGMAX;
     case CONTRACTION:
         if (n->op == OP_EINSUM)
             return fresh_letter(n->text) != 0;

@@ -307,11 +307,13 @@ static Selection read_selection(Sweep *s, const Node *n)
     case OP_GROUP_SUM: /* combines samples */ add_of_samples(s, &y, selection_of(s, in[0]), false); return y;
     case OP_TRANSPOSE:
     case OP_SUM:
-    case OP_CUMSUM:
     case OP_WINDOW_SUM:
     case OP_WINDOW_SUM_GRADIENT:
     case OP_WINDOW_MAX_GRADIENT: add_of_axes(s, &y, n, n->inputs - 1); return y;
-    default: return y;
+    default:
+        if (op_is_running(n->op) && OP_INFO[n->op].linear == LINEAR)
+            add_of_axes(s, &y, n, 0);
+        return y;
     }
 }
 

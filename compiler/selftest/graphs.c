@@ -3,6 +3,7 @@
  * with values that stay small. */
 #include "compiler/selftest/cases.h"
 #include "compiler/ir/rebuild.h"
+#include "runtime/abi/mgpu_tables.h"
 
 #include <math.h>
 #include <string.h>
@@ -334,7 +335,10 @@ static Node *any_einsum(Pool *p)
     return shape_count(&y->shape) <= MOST_ELEMENTS ? y : NULL;
 }
 
-/* Makes running sums, or the k largest numbers and their places. */
+#define RUNNING_OP(NAME, ...) OP_##NAME,
+static const Op RUNNING_OPS[] = {MGPU_RUNNING_TABLE(RUNNING_OP)};
+
+/* Makes a running operation, or the k largest numbers and their places. */
 static Node *any_rows(Pool *p)
 {
     Node *x = any_float(p);
@@ -342,7 +346,7 @@ static Node *any_rows(Pool *p)
         return NULL;
     int64_t axis = draw(x->shape.rank), extent = x->shape.extent[axis];
     if (draw(2))
-        return NODE(p->g, OP_CUMSUM, ((int64_t[]){axis, draw(2)}), 2, NULL, bounded(p->g, x));
+        return NODE(p->g, RUNNING_OPS[draw(COUNT(RUNNING_OPS))], ((int64_t[]){axis, draw(2)}), 2, NULL, bounded(p->g, x));
     int64_t ints[3] = {axis, 1 + draw(extent), 0};
     Node *values = NODE(p->g, OP_TOP_K, ints, 3, NULL, x);
     ints[2] = 1;

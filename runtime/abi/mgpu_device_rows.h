@@ -1,8 +1,8 @@
-/* mgpu_device_rows.h: running sums and the k largest of mgpu_rows.h on a GPU. A group of threads shares a row: a warp, or a
+/* mgpu_device_rows.h: running operations and the k largest of mgpu_rows.h on a GPU. A group of threads shares a row: a warp, or a
  * block.
  *
- * Sums: threads have neighbours along the row, or parts of it where rows are next to each other; sums of threads are added up
- * from the first to the last. The order depends on the shape alone.
+ * Running operations: threads have neighbours along the row, or parts of it where rows are next to each other; what threads have
+ * is combined from the first to the last. The order depends on the shape alone.
  *
  * The k largest: a key is an element, in an order that whole numbers have, above its place, complemented; so no two keys are
  * equal. Those that are larger than the k-th so far are collected, and sorted when there are many: Batcher's bitonic sort. */
@@ -83,41 +83,51 @@ template <const mgpu_rows &T> MGPU_FUNCTION typename mgpu_row_element<T.type>::v
         return ((const typename mgpu_row_element<T.type>::value *)x)[at];
 }
 
-/* ---- running sums */
+/* ---- running operations */
 
-/* the sum of all threads of the group before this one, and of all; `room`: of a block's warps */
-template <int GROUP, typename SUM> MGPU_FUNCTION SUM mgpu_sum_before(SUM own, SUM &all, SUM room[MGPU_ROWS_THREADS / 32])
+#define MGPU_RUNNING(NAME, name, operation, combined, first, ...)                                                       \
+    template <typename SUM> struct mgpu_running_##name {                                                                \
+        MGPU_FUNCTION SUM start(void) { return (SUM)(first); }                                                          \
+        MGPU_FUNCTION SUM combine(SUM a, SUM b) { return (SUM)(combined); }                                             \
+    };
+MGPU_RUNNING_TABLE(MGPU_RUNNING)
+#undef MGPU_RUNNING
+
+/* what all threads of the group before this one combine to, and all; `room`: of a block's warps */
+template <int GROUP, typename R, typename SUM> MGPU_FUNCTION SUM mgpu_running_before(SUM own, SUM &all, SUM room[MGPU_ROWS_THREADS / 32])
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     SUM sum = own;
 #pragma unroll
     for (int by = 1; by < 32; by *= 2) {
         const SUM below = __shfl_up_sync(0xFFFFFFFFu, sum, by);
-        sum = lane >= (uint32_t)by ? below + sum : sum;
+        sum = lane >= (uint32_t)by ? R::combine(below, sum) : sum;
     }
     SUM before = __shfl_up_sync(0xFFFFFFFFu, sum, 1);
-    before = lane > 0 ? before : (SUM)0;
+    before = lane > 0 ? before : R::start();
     all = __shfl_sync(0xFFFFFFFFu, sum, 31);
     if (GROUP > 32) {
         if (lane == 31)
             room[warp] = sum;
         __syncthreads();
-        SUM warps = 0, total = 0;
+        SUM warps = R::start(), total = R::start();
         for (uint32_t w = 0; w < MGPU_ROWS_THREADS / 32; w++) {
-            warps = w < warp ? total + room[w] : warps;
-            total += room[w];
+            warps = w < warp ? R::combine(total, room[w]) : warps;
+            total = R::combine(total, room[w]);
         }
-        before = warps + before;
+        before = R::combine(warps, before);
         all = total;
         __syncthreads();
     }
     return before;
 }
 
-template <const mgpu_rows &T, const mgpu_rows_tiles &S> MGPU_FUNCTION void mgpu_cumsum_along(const void *x, void *y, int64_t n)
+template <template <typename> class RUNNING, const mgpu_rows &T, const mgpu_rows_tiles &S>
+MGPU_FUNCTION void mgpu_running_along(const void *x, void *y, int64_t n)
 {
     typedef typename mgpu_row_element<T.type>::value value;
     typedef typename mgpu_row_element<T.type>::sum sum;
+    typedef RUNNING<sum> R;
     constexpr int GROUP = S.group, SOME = MGPU_SUMS_AT_ONCE, GROUPS = MGPU_ROWS_THREADS / GROUP;
     constexpr int64_t L = T.along.extent;
     __shared__ sum room[MGPU_ROWS_THREADS / 32];
@@ -125,21 +135,21 @@ template <const mgpu_rows &T, const mgpu_rows_tiles &S> MGPU_FUNCTION void mgpu_
     for (int64_t row = mgpu_first_block(S.alone) * GROUPS + threadIdx.x / GROUP; row < rows;
          row += mgpu_all_blocks(S.alone) * GROUPS) {
         const mgpu_row at = mgpu_row_at<T>(row);
-        sum carry = 0;
+        sum carry = R::start();
         for (int64_t first = 0; first < L; first += GROUP * SOME) {
-            sum own[SOME], total = 0, all;
+            sum own[SOME], total = R::start(), all;
 #pragma unroll
             for (int i = 0; i < SOME; i++) {
                 const int64_t place = first + thread * SOME + i;
-                own[i] = place < L ? (sum)mgpu_row_load<T>(x, at.operand + (T.backwards ? L - 1 - place : place) * T.along.operand) : (sum)0;
-                total += own[i];
+                own[i] = place < L ? (sum)mgpu_row_load<T>(x, at.operand + (T.backwards ? L - 1 - place : place) * T.along.operand) : R::start();
+                total = R::combine(total, own[i]);
             }
-            sum before = carry + mgpu_sum_before<GROUP>(total, all, room);
-            carry += all;
+            sum before = R::combine(carry, mgpu_running_before<GROUP, R>(total, all, room));
+            carry = R::combine(carry, all);
 #pragma unroll
             for (int i = 0; i < SOME; i++) {
                 const int64_t place = first + thread * SOME + i;
-                before += own[i];
+                before = R::combine(before, own[i]);
                 if (place < L)
                     ((value *)y)[at.result + (T.backwards ? L - 1 - place : place) * T.along.result] = (value)before;
             }
@@ -147,11 +157,13 @@ template <const mgpu_rows &T, const mgpu_rows_tiles &S> MGPU_FUNCTION void mgpu_
     }
 }
 
-/* rows that are next to each other: a thread has a part of one; parts are added up by the first of their row */
-template <const mgpu_rows &T, const mgpu_rows_tiles &S> MGPU_FUNCTION void mgpu_cumsum_beside(const void *x, void *y, int64_t n)
+/* rows that are next to each other: a thread has a part of one; each thread combines those before its own */
+template <template <typename> class RUNNING, const mgpu_rows &T, const mgpu_rows_tiles &S>
+MGPU_FUNCTION void mgpu_running_beside(const void *x, void *y, int64_t n)
 {
     typedef typename mgpu_row_element<T.type>::value value;
     typedef typename mgpu_row_element<T.type>::sum sum;
+    typedef RUNNING<sum> R;
     constexpr int BESIDE = S.beside, PARTS = MGPU_ROWS_THREADS / BESIDE;
     constexpr int64_t L = T.along.extent, EACH = (L + PARTS - 1) / PARTS;
     __shared__ sum room[PARTS][BESIDE];
@@ -159,29 +171,32 @@ template <const mgpu_rows &T, const mgpu_rows_tiles &S> MGPU_FUNCTION void mgpu_
     const int64_t begin = part * EACH, end = min(begin + EACH, L);
     for (int64_t first = mgpu_first_block(S.alone) * BESIDE; first < rows; first += mgpu_all_blocks(S.alone) * BESIDE) {
         const mgpu_row at = mgpu_row_at<T>(min(first + own, rows - 1));
-        sum total = 0;
+        sum total = R::start();
         for (int64_t i = begin; i < end && PARTS > 1; i++)
-            total += (sum)mgpu_row_load<T>(x, at.operand + (T.backwards ? L - 1 - i : i) * T.along.operand);
+            total = R::combine(total, (sum)mgpu_row_load<T>(x, at.operand + (T.backwards ? L - 1 - i : i) * T.along.operand));
         room[part][own] = total;
         __syncthreads();
-        total = 0;
+        total = R::start();
         for (int p = 0; p < part; p++)
-            total += room[p][own];
+            total = R::combine(total, room[p][own]);
         for (int64_t i = begin; i < end && first + own < rows; i++) {
-            total += (sum)mgpu_row_load<T>(x, at.operand + (T.backwards ? L - 1 - i : i) * T.along.operand);
+            total = R::combine(total, (sum)mgpu_row_load<T>(x, at.operand + (T.backwards ? L - 1 - i : i) * T.along.operand));
             ((value *)y)[at.result + (T.backwards ? L - 1 - i : i) * T.along.result] = (value)total;
         }
         __syncthreads();
     }
 }
 
-template <const mgpu_rows &T, const mgpu_rows_tiles &S> MGPU_FUNCTION void mgpu_cumsum(const void *x, void *y, int64_t n)
-{
-    if constexpr (S.beside > 1)
-        mgpu_cumsum_beside<T, S>(x, y, n);
-    else
-        mgpu_cumsum_along<T, S>(x, y, n);
-}
+#define MGPU_RUNNING(NAME, name, ...)                                                                                   \
+    template <const mgpu_rows &T, const mgpu_rows_tiles &S> MGPU_FUNCTION void mgpu_##name(const void *x, void *y, int64_t n) \
+    {                                                                                                                   \
+        if constexpr (S.beside > 1)                                                                                     \
+            mgpu_running_beside<mgpu_running_##name, T, S>(x, y, n);                                                    \
+        else                                                                                                            \
+            mgpu_running_along<mgpu_running_##name, T, S>(x, y, n);                                                     \
+    }
+MGPU_RUNNING_TABLE(MGPU_RUNNING)
+#undef MGPU_RUNNING
 
 /* ---- the k largest */
 

@@ -1,4 +1,4 @@
-/* mgpu_rows.h: running sums and the k largest elements along an axis, for generated kernels.
+/* mgpu_rows.h: running operations and the k largest elements along an axis, for generated kernels.
  *
  * In: a constant table (mgpu_rows). A row is the elements along the axis. One thread processes it from one end to the other, so
  * results do not depend on threads. Adjacent rows are summed together.
@@ -10,8 +10,10 @@
 #include "mgpu.h"
 #include "mgpu_tables.h"
 
-/* y[i] = sum_{j <= i} x[j], or j >= i; f32 is summed in double. Types: f32, f64, i32, u32, i64; integers wrap. */
-void mgpu_cumsum(const mgpu_rows *, void *const *argument, const mgpu_part *);
+/* mgpu_cumsum: y[i] = sum_{j <= i} x[j], or j >= i. Types: f32, f64, i32, u32, i64. */
+#define MGPU_RUNNING(NAME, name, ...) void mgpu_##name(const mgpu_rows *, void *const *argument, const mgpu_part *);
+MGPU_RUNNING_TABLE(MGPU_RUNNING)
+#undef MGPU_RUNNING
 
 /* Writes the k largest in descending order, equal ones in order of their index, NaN above all numbers; any type (values of f16
  * and bf16 are f32). Uses a heap of the best k so far: at most n log k operations, about n for a small k in random order. Uses a

@@ -87,6 +87,11 @@ typedef struct mgpu_attention {
 
 /* ---- rows: mgpu_rows.h */
 
+/* Running operations along an axis: y[i] is y[i - 1] combined with x[i]; "y[-1]" is the start, which changes nothing. X(NAME, name,
+ * operation, C of a and b, start, "plural"): OP_NAME and `name` are the primitive's, OP_operation combines two elements. Whole
+ * numbers are combined modulo 2^n, f32 in double. Kernels and what the compiler knows of them follow from these rows. */
+#define MGPU_RUNNING_TABLE(X) X(CUMSUM, cumsum, ADD, a + b, 0, "running sums")
+
 enum { MGPU_ROW_AXES = 7 /* of a tensor, except one */ };
 
 /* Extent, and strides of the operand and the results, in elements. */
@@ -97,7 +102,7 @@ typedef struct mgpu_row_axis {
 typedef struct mgpu_rows {
     uint8_t type;        /* of the operand, sums and values */
     mgpu_half half;      /* of the operand; then `type` is MGPU_F32 */
-    bool backwards;      /* sums start at the last element */
+    bool backwards;      /* a running operation starts at the last element */
     mgpu_row_axis along; /* the axis; its extent is the operand's */
     int64_t k;           /* of mgpu_top_k */
     int axes;            /* the other axes, outermost first, which count the rows of a sample */
@@ -105,6 +110,6 @@ typedef struct mgpu_rows {
     int64_t rows;                           /* of a sample */
     int64_t operand_sample, result_sample;  /* strides; 0: the same for all samples */
     bool by_row;                            /* parts are ranges of rows, else of samples */
-    int operand, values, places, workspace; /* arguments; -1: none. mgpu_cumsum: values. places: MGPU_I32 */
+    int operand, values, places, workspace; /* arguments; -1: none. a running operation: values. places: MGPU_I32 */
 } mgpu_rows;
 #endif

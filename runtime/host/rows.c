@@ -1,7 +1,7 @@
-/* rows.c: mgpu_cumsum and mgpu_top_k (mgpu_rows.h).
+/* rows.c: running operations and mgpu_top_k (mgpu_rows.h).
  *
- * In: a table and arguments. Out: the rows of the part. A running sum processes LANES rows at once if their elements are adjacent
- * in memory, otherwise FEW rows, because their chains of additions are independent.
+ * In: a table and arguments. Out: the rows of the part. A running operation processes LANES rows at once if their elements are
+ * adjacent in memory, otherwise FEW rows, because their chains of operations are independent.
  *
  * The k largest are kept in a heap with the smallest at its root. Its keys are integers: the element, mapped to an integer of the
  * same order, above its complemented index, so that of equal elements the first is the largest. If k is a large part of a long
@@ -58,66 +58,73 @@ static void part_of(const mgpu_rows *t, const mgpu_part *part, int64_t *begin, i
 
 #define SAME(v) (v)
 
-/* ---- running sums */
+/* ---- running operations: MGPU_RUNNING_TABLE */
 
-/* NAME: elements of type FROM in memory, converted by READ; sums of type SUM; results of type TO. */
-#define CUMSUM(NAME, FROM, READ, SUM, TO)                                                                                        \
-    static void cumsum_##NAME(const mgpu_rows *t, const RowRange *r, const FROM *restrict x, TO *restrict y)                     \
+/* NAME, TYPE: elements of type FROM in memory, converted by READ; combined in type SUM; results of type TO. */
+#define RUNNING_OF_TYPE(NAME, TYPE, COMBINED, START, FROM, READ, SUM, TO)                                                        \
+    static void NAME##_##TYPE(const mgpu_rows *t, const RowRange *r, const FROM *restrict x, TO *restrict y)                     \
     {                                                                                                                            \
-        SUM sum[LANES] = {0};                                                                                                    \
+        SUM sum[LANES];                                                                                                          \
         const int64_t n = t->along.extent, first = t->backwards && n ? n - 1 : 0, lanes = r->lanes;                              \
         const int64_t step = t->backwards ? -t->along.operand : t->along.operand;                                                \
         const int64_t result_step = t->backwards ? -t->along.result : t->along.result;                                           \
+        for (int j = 0; j < LANES; j++)                                                                                          \
+            sum[j] = START;                                                                                                      \
         x += r->operand + first * t->along.operand;                                                                              \
         y += r->result + first * t->along.result;                                                                                \
         if (r->operand_lane == 1 && r->result_lane == 1) {                                                                       \
             for (int64_t i = 0; i < n; i++)                                                                                      \
                 for (int64_t j = 0; j < lanes; j++) {                                                                            \
-                    sum[j] += (SUM)READ(x[i * step + j]);                                                                        \
+                    const SUM a = sum[j], b = (SUM)READ(x[i * step + j]);                                                        \
+                    sum[j] = (SUM)(COMBINED);                                                                                    \
                     y[i * result_step + j] = (TO)sum[j];                                                                         \
                 }                                                                                                                \
             return;                                                                                                              \
         }                                                                                                                        \
         for (int64_t i = 0; i < n && lanes == FEW; i++)                                                                          \
             for (int j = 0; j < FEW; j++) { /* sums in registers */                                                              \
-                sum[j] += (SUM)READ(x[i * step + j * r->operand_lane]);                                                          \
+                const SUM a = sum[j], b = (SUM)READ(x[i * step + j * r->operand_lane]);                                          \
+                sum[j] = (SUM)(COMBINED);                                                                                        \
                 y[i * result_step + j * r->result_lane] = (TO)sum[j];                                                            \
             }                                                                                                                    \
         for (int64_t j = 0; j < lanes && lanes < FEW; j++)                                                                       \
             for (int64_t i = 0; i < n; i++) {                                                                                    \
-                sum[j] += (SUM)READ(x[i * step + j * r->operand_lane]);                                                          \
+                const SUM a = sum[j], b = (SUM)READ(x[i * step + j * r->operand_lane]);                                          \
+                sum[j] = (SUM)(COMBINED);                                                                                        \
                 y[i * result_step + j * r->result_lane] = (TO)sum[j];                                                            \
             }                                                                                                                    \
     }
-CUMSUM(bf16, uint16_t, mgpu_from_bf16, double, float)
-CUMSUM(f16, uint16_t, mgpu_from_f16, double, float)
-CUMSUM(f32, float, SAME, double, float)
-CUMSUM(f64, double, SAME, double, double)
-CUMSUM(b32, uint32_t, SAME, uint32_t, uint32_t) /* i32 and u32: the same bits */
-CUMSUM(b64, uint64_t, SAME, uint64_t, uint64_t)
-
-void mgpu_cumsum(const mgpu_rows *t, void *const *argument, const mgpu_part *part)
-{
-    const void *x = argument[t->operand];
-    void *y = argument[t->values];
-    int64_t begin, end;
-    part_of(t, part, &begin, &end);
-    for (int64_t row = begin; row < end;) {
-        RowRange r = run_at(t, row, end, true);
-        switch (t->type) {
-        case MGPU_F32:
-            if (t->half)
-                (t->half == MGPU_HALF_F16 ? cumsum_f16 : cumsum_bf16)(t, &r, x, y);
-            else
-                cumsum_f32(t, &r, x, y);
-            break;
-        case MGPU_F64: cumsum_f64(t, &r, x, y); break;
-        case MGPU_I64: cumsum_b64(t, &r, x, y); break;
-        default: cumsum_b32(t, &r, x, y); break;
-        }
-        row += r.lanes;
+/* i32 and u32: the same bits */
+#define RUNNING(NAME, name, OPERATION, COMBINED, START, ...)                                                                     \
+    RUNNING_OF_TYPE(name, bf16, COMBINED, START, uint16_t, mgpu_from_bf16, double, float)                                        \
+    RUNNING_OF_TYPE(name, f16, COMBINED, START, uint16_t, mgpu_from_f16, double, float)                                          \
+    RUNNING_OF_TYPE(name, f32, COMBINED, START, float, SAME, double, float)                                                      \
+    RUNNING_OF_TYPE(name, f64, COMBINED, START, double, SAME, double, double)                                                    \
+    RUNNING_OF_TYPE(name, b32, COMBINED, START, uint32_t, SAME, uint32_t, uint32_t)                                              \
+    RUNNING_OF_TYPE(name, b64, COMBINED, START, uint64_t, SAME, uint64_t, uint64_t)                                              \
+    void mgpu_##name(const mgpu_rows *t, void *const *argument, const mgpu_part *part)                                           \
+    {                                                                                                                            \
+        const void *x = argument[t->operand];                                                                                    \
+        void *y = argument[t->values];                                                                                           \
+        int64_t begin, end;                                                                                                      \
+        part_of(t, part, &begin, &end);                                                                                          \
+        for (int64_t row = begin; row < end;) {                                                                                  \
+            RowRange r = run_at(t, row, end, true);                                                                              \
+            switch (t->type) {                                                                                                   \
+            case MGPU_F32:                                                                                                       \
+                if (t->half)                                                                                                     \
+                    (t->half == MGPU_HALF_F16 ? name##_f16 : name##_bf16)(t, &r, x, y);                                          \
+                else                                                                                                             \
+                    name##_f32(t, &r, x, y);                                                                                     \
+                break;                                                                                                           \
+            case MGPU_F64: name##_f64(t, &r, x, y); break;                                                                       \
+            case MGPU_I64: name##_b64(t, &r, x, y); break;                                                                       \
+            default: name##_b32(t, &r, x, y); break;                                                                             \
+            }                                                                                                                    \
+            row += r.lanes;                                                                                                      \
+        }                                                                                                                        \
     }
-}
+MGPU_RUNNING_TABLE(RUNNING)
 
 /* ---- the k largest */
 

@@ -14,6 +14,12 @@ void mgpu_from_double(void *data, uint8_t dtype, int64_t index, double value);
 
 enum { MODULES = 6, SAMPLES = 3 };
 
+#define RUNNING_OP(NAME, name, ...) {OP_##NAME, mgpu_##name},
+static const struct {
+    Op op;
+    void (*compute)(const mgpu_rows *, void *const *, const mgpu_part *);
+} RUNNING_OPS[] = {MGPU_RUNNING_TABLE(RUNNING_OP)};
+
 typedef struct Job {
     Rows *plan;
     Tensor operand, result[2];
@@ -92,10 +98,11 @@ static void add_jobs(Dtype type, Dtype stored, Shape shape, bool has_samples, bo
     bool sum_type = type == I32 || type == U32 || type == I64 || type == F32 || type == F64;
     for (int axis = 0; axis < shape.rank; axis++) {
         int64_t extent = shape.extent[axis], k[] = {1, extent / 2 + 1, extent};
-        for (int back = 0; back < 2 && sums && sum_type; back++) {
-            Node *y = NODE(x->graph, OP_CUMSUM, ((int64_t[]){axis, back}), 2, NULL, x);
-            add_job(x, stored, &y, 1, format("%s along axis %d", back ? "sums from the end" : "sums", axis));
-        }
+        for (int back = 0; back < 2 && sums && sum_type; back++)
+            for (int i = 0; i < COUNT(RUNNING_OPS); i++) {
+                Node *y = NODE(x->graph, RUNNING_OPS[i].op, ((int64_t[]){axis, back}), 2, NULL, x);
+                add_job(x, stored, &y, 1, format("%s%s along axis %d", running_plural(y->op), back ? " from the end" : "", axis));
+            }
         for (int i = (axis + job_count) % 3; i < 3 && extent > 0 && !sums; i += 2) {
             Node *both[2];
             for (int places = 0; places < 2; places++)
@@ -141,7 +148,7 @@ static uint8_t type_of(Dtype t)
 static void fill(const Job *j, void *memory, int64_t count)
 {
     Dtype t = j->operand.dtype;
-    bool special = !rows_are_sums(j->plan) && dtype_is_float(t);
+    bool special = !op_is_running(rows_operation(j->plan)) && dtype_is_float(t);
     for (int64_t i = 0; i < count; i++) {
         int64_t kind = draw(20), few = draw(9) - 4;
         double v = t == BOOL ? (double)(few > 0) : t == U8 || t == U16 || t == U32 ? (double)(few + 4) : (double)few;
@@ -165,7 +172,8 @@ static const char *compare(const Job *j, int number, const void *result, const v
     for (int64_t i = 0; i < bytes_of(t) / dtype_bytes(t->dtype); i++) {
         double a = mgpu_to_double(result, type_of(t->dtype), i), b = mgpu_to_double(expected, type_of(t->dtype), i);
         bool same = a == b || (isnan(a) && isnan(b));
-        if (!same && !(rows_are_sums(j->plan) && dtype_is_float(t->dtype) && fabs(a - b) <= limit * (1 + fabs(b))))
+        if (!same &&
+            !(op_is_running(rows_operation(j->plan)) && dtype_is_float(t->dtype) && fabs(a - b) <= limit * (1 + fabs(b))))
             return format("result %d, element %lld is %.17g, not %.17g", number, (long long)i, a, b);
     }
     return NULL;
@@ -188,7 +196,10 @@ static const char *run_job(const Job *j, void *module, CheckedGpu *gpu)
     arguments[j->results + 1] = room.begin;
     host[j->results + 1] = malloc((size_t)rows_workspace(j->plan) + 1);
     const mgpu_part part = {.samples = SAMPLES, .end = j->operand.has_samples ? SAMPLES : 1, .threads = 1};
-    (rows_are_sums(j->plan) ? mgpu_cumsum : mgpu_top_k)(rows_table(j->plan), host, &part);
+    void (*compute)(const mgpu_rows *, void *const *, const mgpu_part *) = mgpu_top_k;
+    for (int i = 0; i < COUNT(RUNNING_OPS); i++)
+        compute = rows_operation(j->plan) == RUNNING_OPS[i].op ? RUNNING_OPS[i].compute : compute;
+    compute(rows_table(j->plan), host, &part);
     mgpu_launch launch[2];
     cuda_launches_rows(j->plan, j->name, launch);
     const char *wrong = NULL;

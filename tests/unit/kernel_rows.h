@@ -1,9 +1,8 @@
-/* kernel_rows.h: graphs of running sums, of the k largest, and of sums into rows, for kernel_test.c. */
+/* kernel_rows.h: graphs of running operations, of the k largest, and of sums into rows, for kernel_test.c. */
+#include "runtime/abi/mgpu_tables.h"
 
-static Node *running(Graph *g, Node *x, int64_t axis, bool backwards)
-{
-    return NODE(g, OP_CUMSUM, ((int64_t[]){axis, backwards}), 2, NULL, x);
-}
+#define RUNNING_OP(NAME, ...) OP_##NAME,
+static const Op RUNNING_OPS[] = {MGPU_RUNNING_TABLE(RUNNING_OP)};
 
 static Node *largest(Graph *g, Node *x, int64_t axis, int64_t k, bool places)
 {
@@ -16,8 +15,8 @@ static void add_rows(Graph *g, const char *name, Node *x)
     for (int axis = 0; axis < x->shape.rank; axis++) {
         int64_t extent = x->shape.extent[axis], k[3] = {1, extent / 2 + 1, extent};
         bool sums = x->dtype == I32 || x->dtype == U32 || x->dtype == I64 || dtype_is_float(x->dtype);
-        for (int i = 0; i < 2 && sums; i++) {
-            Node *y = running(g, x, axis, i);
+        for (int i = 0; i < 2 * COUNT(RUNNING_OPS) && sums; i++) {
+            Node *y = NODE(g, RUNNING_OPS[i / 2], ((int64_t[]){axis, i % 2}), 2, NULL, x);
             if (x->has_samples)
                 graph_result(g, ROLE_OUTPUT, format("%s%d_sum%d", name, axis, i), 0, y, NULL);
             else

@@ -39,8 +39,8 @@ static const double ABOUT_ONE = 1.3; /* values read per element; up to here read
 /* clang-format off */
 static const struct { Op op; KernelKind kind; } KIND_OF[] = {
     {OP_EINSUM, KERNEL_CONTRACTION},    {OP_CONVOLVE, KERNEL_CONTRACTION},         {OP_CONVOLVE_WEIGHT, KERNEL_CONTRACTION},
-    {OP_ATTENTION, KERNEL_ATTENTION},   {OP_ATTENTION_GRADIENT, KERNEL_ATTENTION}, {OP_CUMSUM, KERNEL_ROWS},
-    {OP_TOP_K, KERNEL_ROWS},            {OP_RESULT, KERNEL_SCAN},
+    {OP_ATTENTION, KERNEL_ATTENTION},   {OP_ATTENTION_GRADIENT, KERNEL_ATTENTION}, {OP_TOP_K, KERNEL_ROWS},
+    {OP_RESULT, KERNEL_SCAN},
 };
 /* clang-format on */
 
@@ -49,7 +49,7 @@ KernelKind fuse_kind(Op op)
     for (int i = 0; i < COUNT(KIND_OF); i++)
         if (KIND_OF[i].op == op)
             return KIND_OF[i].kind;
-    return KERNEL_NESTS;
+    return op_is_running(op) ? KERNEL_ROWS : KERNEL_NESTS;
 }
 
 bool is_attention(Op op) { return fuse_kind(op) == KERNEL_ATTENTION; }

@@ -56,8 +56,8 @@ static Node *rule_leaf(Simplifier *s, Node *n)
 
 /* clang-format off */
 static Rule *const RULES[REGION + 1] = {
-    [LEAF] = rule_leaf,   [ELEMENTWISE] = rule_elementwise, [VIEW] = rule_view,     [REDUCTION] = rule_many, [CONTRACTION] = rule_many,
-    [WINDOW] = rule_many, [INDEXING] = rule_many,           [MARK] = rule_marker,
+    [LEAF] = rule_leaf,   [ELEMENTWISE] = rule_elementwise, [VIEW] = rule_view,     [REDUCTION] = rule_many, [RUNNING] = rule_many,
+    [CONTRACTION] = rule_many, [WINDOW] = rule_many, [INDEXING] = rule_many,           [MARK] = rule_marker,
 };
 /* clang-format on */
 

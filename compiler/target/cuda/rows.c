@@ -1,14 +1,14 @@
-/* rows.c: CUMSUM and TOP_K as CUDA C.
+/* rows.c: running operations and TOP_K as CUDA C.
  *
  * In: Rows (kernel/rows.c). Out: their table, and a function that passes it to mgpu_device_rows.h. A group of threads takes a
- * row: a warp if rows are short, else a block. If neighbouring rows are contiguous, a block sums several of them side by side. */
+ * row: a warp if rows are short, else a block. If neighbouring rows are contiguous, a block processes several of them side by side. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/loops/lower.h"
 #include "compiler/target/cuda/tiles.h"
 
 enum {
-    SHORT_SUMS = 512,
+    SHORT_RUNNING = 512,
     SHORT_ROW = 1024,
     FEW = 64, /* for a warp: elements of a row, and how many of them are selected */
     LEAST_ADJACENT = 8,
@@ -42,10 +42,10 @@ static mgpu_rows_tiles tiles_of(const Rows *plan, bool in_scan)
     const mgpu_rows *t = rows_table(plan);
     int64_t length = t->along.extent, k = t->k;
     mgpu_rows_tiles s = {.group = MGPU_ROWS_THREADS, .beside = 1, .alone = in_scan};
-    if (rows_are_sums(plan)) {
+    if (op_is_running(rows_operation(plan))) {
         if (are_adjacent(t))
             s.beside = !in_scan && t->rows * rows_samples(plan) >= MANY_ROWS ? MGPU_ROWS_THREADS : ADJACENT_ROWS;
-        else if (length <= SHORT_SUMS)
+        else if (length <= SHORT_RUNNING)
             s.group = 32;
         return s;
     }
@@ -115,7 +115,7 @@ static void print_parameters(const Rows *plan, const mgpu_rows_tiles *s, const c
 {
     const mgpu_rows *t = rows_table(plan);
     bool both = t->values >= 0 && t->places >= 0, first = t->values >= 0 && (!both || t->values < t->places);
-    const char *values = format("%s *%s%s, ", element_type(t->type), qualifier, rows_are_sums(plan) ? "sums" : "values");
+    const char *values = format("%s *%svalues, ", element_type(t->type), qualifier);
     const char *places = format("int32_t *%splaces, ", qualifier);
     uint8_t stored = t->half == MGPU_HALF_BF16 ? MGPU_BF16 : t->half == MGPU_HALF_F16 ? MGPU_F16 : t->type;
     text_add(text, "const %s *%sx, %s%s", element_type(stored), qualifier, first ? values : places,
@@ -133,9 +133,9 @@ static void print_call(const Rows *plan, const mgpu_rows_tiles *s, const char *n
 {
     const mgpu_rows *t = rows_table(plan);
     const char *x = pointer("x", t->operand_sample, s->alone), *n = s->alone ? "end - begin" : "n";
-    if (rows_are_sums(plan))
-        text_add(text, "    mgpu_cumsum<%s_rows, %s_tiles>(%s, %s, %s);\n", name, name, x,
-                 pointer("sums", t->result_sample, s->alone), n);
+    if (op_is_running(rows_operation(plan)))
+        text_add(text, "    mgpu_%s<%s_rows, %s_tiles>(%s, %s, %s);\n", OP_INFO[rows_operation(plan)].name, name, name, x,
+                 pointer("values", t->result_sample, s->alone), n);
     else
         text_add(text, "    mgpu_top_k<%s_rows, %s_tiles>(%s, %s, %s, %s, %s);\n", name, name, x,
                  t->values >= 0 ? pointer("values", t->result_sample, s->alone) : "nullptr",
