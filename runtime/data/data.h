@@ -200,14 +200,15 @@ void mgpu_bind_columns(Dataset *, const bool *wanted);
 /* Returns whether all samples fit. If not, *complaint is what is wrong; the caller frees it. */
 bool mgpu_check_samples(const Dataset *, char **complaint);
 
+/* ---- the readers, by the names that models call them, and the stages that are not stages of pictures: mgpu_open_NAME */
+#define MGPU_READERS(X) X(idx) X(npy) X(csv) X(cifar) X(tokens) X(characters) X(text) X(images)
+#define MGPU_STAGES(X) X(part) X(pairs) X(decode)
+#define MGPU_OPENS(name) OpenStream mgpu_open_##name;
+MGPU_READERS(MGPU_OPENS)
+MGPU_STAGES(MGPU_OPENS)
+#undef MGPU_OPENS
+
 /* ---- arrays: idx.c and npy.c read them; a stream of them (arrays.c) has one for each column */
-Stream *mgpu_open_idx(const Opening *);
-Stream *mgpu_open_npy(const Opening *);
-Stream *mgpu_open_csv(const Opening *);
-Stream *mgpu_open_cifar(const Opening *);
-Stream *mgpu_open_tokens(const Opening *); /* windows.c */
-Stream *mgpu_open_characters(const Opening *);
-Stream *mgpu_open_text(const Opening *);
 int mgpu_decode_utf8(const uint8_t *text, int64_t bytes, int64_t i,
                      uint32_t *code); /* utf8.c: length of the character at i; 0: invalid UTF-8 */
 typedef struct Vocabulary Vocabulary; /* vocabulary.c: of a call of `text` */
@@ -224,8 +225,4 @@ void mgpu_set_array(Stream *, int column, const char *name, const mgpu_input *, 
                     const char *where);
 
 void mgpu_set_names(Stream *, char **names); /* a file for each sample; the stream takes them, replacing those that it has */
-
-/* ---- stages */
-Stream *mgpu_open_part(const Opening *);
-Stream *mgpu_open_pairs(const Opening *);
 #endif

@@ -1,5 +1,5 @@
-/* sets.c: opens data sets by a program's tables: the reader's stream, then each stage's, bound to the inputs. The table of all
- * readers and stages is here, because this folder may use all others. */
+/* sets.c: opens data sets by a program's tables: the reader's stream, then each stage's, bound to the inputs. The tables
+ * are those of data.h. */
 #include "runtime/base/base.h"
 #include "runtime/data/image/image.h"
 #include "runtime/run/sets.h"
@@ -11,13 +11,9 @@ typedef struct CallRow {
     const char *name;
     OpenStream *open;
 } CallRow;
-static const CallRow READERS[] = {{"idx", mgpu_open_idx},     {"npy", mgpu_open_npy},       {"csv", mgpu_open_csv},
-                                  {"cifar", mgpu_open_cifar}, {"tokens", mgpu_open_tokens}, {"characters", mgpu_open_characters},
-                                  {"text", mgpu_open_text},   {"images", mgpu_open_images}};
-static const CallRow STAGES[] = {{"part", mgpu_open_part},
-                                 {"pairs", mgpu_open_pairs},
-                                 {"decode", mgpu_open_decode},
-                                 {"resize", mgpu_open_image_stage},
+#define ROW(name) {#name, mgpu_open_##name},
+static const CallRow READERS[] = {MGPU_READERS(ROW)};
+static const CallRow STAGES[] = {MGPU_STAGES(ROW){"resize", mgpu_open_image_stage},
                                  {"center_crop", mgpu_open_image_stage},
                                  {"random_crop", mgpu_open_image_stage},
                                  {"random_resized_crop", mgpu_open_image_stage}};

@@ -19,11 +19,8 @@ static ReadTensors read_archive, read_keras, read_index, read_npz;
 static const char PLAIN_PICKLE[] =
     "a pickle of Python that torch.save did not write; torch.save(tensors_by_name, \"w.pt\") writes what can be read";
 static const Format FORMATS[] = {
-    {BEGINS("GGUF"), .read = mgpu_read_gguf},
-    {BEGINS("PK\3\4"), .read = read_archive},
-    {BEGINS("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"), .at = 2, .read = mgpu_read_torch_legacy},
-    {BEGINS("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"), .at = 11,
-     .read = mgpu_read_torch_legacy}, /* after the frame header of protocol 4 */
+#define FORMAT(reader, text, place) {BEGINS(text), .at = place, .read = mgpu_read_##reader},
+    TENSOR_FORMATS(FORMAT){BEGINS("PK\3\4"), .read = read_archive},
     {.end = ".index.json", .read = read_index},
     {BEGINS("version https://git-lfs"),
      .what = "a pointer of Git LFS, not the file itself; `git lfs pull` in its folder fetches that"},
@@ -34,7 +31,6 @@ static const Format FORMATS[] = {
     {BEGINS("ustar"), .at = 257,
      .what = "a tar archive; tar -xf unpacks it (PyTorch wrote weights so before 0.1.10: torch.save(torch.load(FILE), \"w.pt\") "
              "writes them anew)"},
-    {BEGINS("\x89HDF"), .read = mgpu_read_hdf5},
     {BEGINS("ggjt"), .what = "a file of llama.cpp from before GGUF; its convert scripts write GGUF"},
     {BEGINS("lmgg"), .what = "a file of llama.cpp from before GGUF; its convert scripts write GGUF"},
     {.end = ".onnx",

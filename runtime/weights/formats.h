@@ -27,5 +27,16 @@ void mgpu_sort_tensors(TensorFile *); /* called after the last tensor is added *
 
 /* ---- the formats */
 typedef void ReadTensors(TensorFile *, const TensorBytes *);
-ReadTensors mgpu_read_safetensors, mgpu_read_torch_archive, mgpu_read_torch_legacy, mgpu_read_gguf, mgpu_read_hdf5;
+ReadTensors mgpu_read_safetensors, mgpu_read_torch_archive;
+/* X(reader, text, place): a file with this text at this offset is read by mgpu_read_READER. formats.c has the formats that are
+ * known by their names or by their content, and those that are refused. */
+#define TENSOR_FORMATS(X)                                                                                                        \
+    X(gguf, "GGUF", 0)                                                                                                           \
+    X(hdf5, "\x89HDF", 0)                                                                                                        \
+    X(torch_legacy, MGPU_TORCH_MAGIC, 2)                                                                                         \
+    X(torch_legacy, MGPU_TORCH_MAGIC, 11) /* after the frame header of protocol 4 */
+#define MGPU_TORCH_MAGIC "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"
+#define MGPU_READS(reader, ...) ReadTensors mgpu_read_##reader;
+TENSOR_FORMATS(MGPU_READS)
+#undef MGPU_READS
 #endif

@@ -60,7 +60,7 @@ bool mgpu_image_stages(Reading *, const Image *from, const ImageStage *, int cou
                        char why[MGPU_IMAGE_WHY]);
 
 /* ---- image/stream.c */
-OpenStream mgpu_open_decode, mgpu_open_image_stage;
+OpenStream mgpu_open_image_stage;
 /* Makes a stream in which columns of paths become pictures. The set's reader has the options on_bad and cache. Relative paths
  * begin in `folder`, or in the current folder if it is NULL. */
 Stream *mgpu_decode_paths(const Opening *, const char *folder, const char *const *columns, int count);
@@ -71,7 +71,6 @@ bool mgpu_image_read(Reading *, const char *path, int channels, Image *, char wh
 ImageStage mgpu_image_stage(const mgpu_call *, const ImageStage *before, int count);
 
 /* ---- image/folder.c */
-OpenStream mgpu_open_images;
 bool mgpu_is_picture(const char *name); /* the name ends in .jpg, .jpeg or .png */
 /* Returns the sorted paths of pictures below a folder, which the caller frees. Fails if there are none. */
 char **mgpu_list_pictures(const char *folder, int64_t *count);
