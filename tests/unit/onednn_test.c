@@ -169,6 +169,7 @@ static void make_matmul(void)
     einsum_case("ab,ac->cb", SHAPE(24, 32), SHAPE(24, 40), 3, 3, true);
     einsum_case("abd,ebd->bae", SHAPE(20, 3, 16), SHAPE(24, 3, 16), 7, 4, true); /* heads */
     einsum_case("bae,ebd->abd", SHAPE(3, 20, 24), SHAPE(24, 3, 16), 7, 4, true);
+    einsum_case("ab,cb->ac", SHAPE(24, 32), SHAPE(40, 32), 7, 4, true); /* one head */
     einsum_case("ab,b->a", SHAPE(64, 96), SHAPE(96), 5, 5, true);
     einsum_case("abc,dc->bad", SHAPE(7, 9, 32), SHAPE(40, 32), 5, 3, true); /* M does not fold */
     einsum_case("abc,bca->", SHAPE(4, 5, 6), SHAPE(5, 6, 4), 7, 3, false);
@@ -410,7 +411,7 @@ static bool run_shares(const Run *run, int shares, bool packs)
     return whole;
 }
 
-/* the last sample alone, where the samples are an axis of C */
+/* the last sample alone, where the samples are an axis of C, with weights that were packed before: those of all samples */
 static void run_last(const Run *run)
 {
     const Case *item = run->item;
@@ -420,9 +421,13 @@ static void run_last(const Run *run)
     if (matmul == NULL)
         return;
     double *got = calloc((size_t)run->elements[2], sizeof *got);
-    void *scratch = scratch_for(matmul);
+    void *scratch = scratch_for(matmul), *packed = NULL;
+    if (mgpu_onednn_packed(matmul) > 0) {
+        packed = aligned_alloc(64, (size_t)mgpu_onednn_packed(matmul));
+        mgpu_onednn_pack(matmul, run->memory[1], packed, scratch, 0);
+    }
     memset(run->memory[2], 0xff, (size_t)run->bytes[2]);
-    mgpu_onednn_run(matmul, run->memory[0], run->memory[1], run->memory[2], NULL, item->samples - 1, scratch, 0);
+    mgpu_onednn_run(matmul, run->memory[0], run->memory[1], run->memory[2], packed, item->samples - 1, scratch, 0);
     add_result(run, run->memory[2], got, false);
     int64_t per_sample = run->elements[2] / item->samples;
     compare(run, got, run->elements[2] - per_sample, run->elements[2], "the last sample", mgpu_onednn_implementation(matmul));
@@ -432,6 +437,7 @@ static void run_last(const Run *run)
             failures++;
             break;
         }
+    free(packed);
     free(scratch);
     free(got);
     mgpu_onednn_free(matmul);
