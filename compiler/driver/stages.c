@@ -171,7 +171,7 @@ static const char *not_exact(const Compilation *c)
         return "stats = \"shard\": such statistics are those of a device; leave it out, for statistics of the whole batch";
     if (policy->order != ORDER_SYNCHRONOUS || policy->gradients != GRADIENTS_EXACT || policy->variables != VARIABLES_REPLICATED)
         return format("--plan %s: its gradients or variables are not those of all samples of a step; leave it out", o->plan);
-    if (policy->reduce > REDUCE_HOST)
+    if (policy->reduce > REDUCE_PEER)
         return format("--plan %s, whose sums have another order; leave it out", o->plan);
     if (o->split)
         return "--split or --plan weights=...: the virtual shards decide how many samples a device has; leave it out";

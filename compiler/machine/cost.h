@@ -135,6 +135,7 @@ typedef struct Members { /* the members of a collective, and what their links pr
     bool peer_access;                  /* each GPU can access the memory of all others without the host */
     unsigned methods;                  /* that a plan may choose */
     unsigned gradients;                /* likewise, for sums of gradients; 0: the same */
+    bool exact;                        /* sums are those of an exact program */
     const TransferFactors *measured;   /* of so many members; NULL: none were measured */
     double host_us[COLLECTS], host_each[COLLECTS], copy_us[COLLECTS], copy_each[COLLECTS]; /* time of 0 bytes, and per byte */
     double route_us;                               /* largest latency from one device to another */

@@ -212,6 +212,9 @@ Members members_of_plan(const Program *p, const Plan *plan)
     Members g = members_of(machine_of(p), processor_of(p), plan->nodes, plan->devices);
     if (p->target->transfers == MGPU_IMPLEMENTATION_AUTO && !names_machine(p))
         g.methods = methods_of_implementation(&g, MGPU_IMPLEMENTATION_AUTO);
+    g.exact = p->model->exact > 0;
+    if (g.exact) /* others add in orders of their own */
+        g.methods = methods_of_small_transfers(&g);
     int implementation = policy_implementation(policy_of(p->options));
     if (p->target->transfers != MGPU_IMPLEMENTATION_AUTO)
         g.methods = methods_of_implementation(&g, p->target->transfers);
@@ -223,8 +226,10 @@ Members members_of_plan(const Program *p, const Plan *plan)
 
 static unsigned methods_of_engines(const Members *g)
 {
-    return methods_of_implementation(g, MGPU_IMPLEMENTATION_COPY) | methods_of_implementation(g, MGPU_IMPLEMENTATION_RING) |
-           methods_of_implementation(g, MGPU_IMPLEMENTATION_TREE);
+    unsigned copies = methods_of_implementation(g, MGPU_IMPLEMENTATION_COPY);
+    return g->exact ? copies
+                    : copies | methods_of_implementation(g, MGPU_IMPLEMENTATION_RING) |
+                          methods_of_implementation(g, MGPU_IMPLEMENTATION_TREE);
 }
 
 unsigned engine_methods(const Program *p, const Members *g)

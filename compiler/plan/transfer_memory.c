@@ -42,7 +42,7 @@ int64_t bytes_outside_arena(const Schedule *s)
 int64_t bytes_of_shard_terms(const Program *p, const Schedule *s)
 {
     int64_t most = 0;
-    for (int i = 0; i < s->phase_count && s->shard; i++)
+    for (int i = 0; i < s->phase_count && s->exact; i++)
         for (int d = 0; d < s->devices; d++) {
             const DeviceSchedule *device = &s->phases[i].devices[d];
             int64_t all = micro_shards(p->model),

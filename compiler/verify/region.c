@@ -62,7 +62,7 @@ static const char *check_numbers(const Regions *s)
             return format("phase %s: d%d.%s is a call, but in no region", phase, s->d, op->id);
         if (op->chunk < 0)
             return format("phase %s: d%d.%s takes %lld samples at a time", phase, s->d, op->id, (long long)op->chunk);
-        if (s->schedule->shard && op->by_sample && op->chunk == 0)
+        if (s->schedule->exact && op->by_sample && op->chunk == 0)
             return format(
                 "phase %s: d%d.%s takes all samples at a time, but those of each virtual shard are computed by themselves", phase,
                 s->d, op->id);

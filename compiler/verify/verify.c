@@ -14,8 +14,9 @@
  *   - the shards are contiguous, disjoint and together the micro-batch; each input is read and uploaded once a step, whole
  *   - every collective has one member per device, of its size, and all devices have the collectives in one order
  *   - the phases are those of the program, and each makes all calls of the program's phase of its name
- * verify/region.c proves that regions need no barriers inside, verify/order.c finds cycles, verify/memory.c proves the order of
- * all accesses, verify/calls.c and verify/values.c prove that the calls are those of the program.
+ * verify/exact.c proves that sums of an exact program do not depend on the devices, verify/region.c that regions need no barriers
+ * inside, verify/order.c finds cycles, verify/memory.c proves the order of all accesses, verify/calls.c and verify/values.c prove
+ * that the calls are those of the program.
  *
  * Deadlocks: waits for earlier steps cannot close a cycle, so all is free of cycles if one step of one device is. With the
  * collectives in one order, a cycle over several devices would be one on a single device. A thread that issues the operations of
@@ -720,8 +721,8 @@ static bool has_operations(const Schedule *s)
 const char *verify(const Schedule *s)
 {
     static const char *(*const CHECKS[])(const Schedule *, int phase, int device) = {
-        check_device,   check_kept,   check_phase, verify_regions, check_arena,  verify_issue,
-        verify_program, verify_split, verify_bits, verify_calls,   verify_values};
+        check_device, check_kept,     check_phase,  verify_exact, verify_regions, check_arena,
+        verify_issue, verify_program, verify_split, verify_bits,  verify_calls,   verify_values};
     look_at(s->model_line);
     if (s->devices < 1 || s->phase_count < 1 || s->batch < 1 || s->batch > BYTES_LIMIT || s->accumulate < 1)
         return "the schedule has no device, no phase or no batch";

@@ -88,6 +88,8 @@ const char *verify_program(const Schedule *, int phase, int device);
 const char *verify_split(const Schedule *, int phase, int device);
 /* ---- verify/bits.c */
 const char *verify_bits(const Schedule *, int phase, int device);
+/* ---- verify/exact.c */
+const char *verify_exact(const Schedule *, int phase, int device);
 /* ---- verify/calls.c, verify/values.c */
 const char *verify_calls(const Schedule *, int phase, int device);
 const char *verify_values(const Schedule *, int phase, int device);

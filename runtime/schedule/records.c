@@ -37,7 +37,9 @@ static const mgpu_field MODEL[] = {
     {"accumulate", MGPU_FIELD_INT, MGPU_AT(Schedule, accumulate), .least = 1, .what = "the number of micro-batches"},
     {"devices", MGPU_FIELD_INT, MGPU_AT(Schedule, devices), .least = 1, .what = "the number of devices"},
     {"nodes", MGPU_FIELD_INT, MGPU_AT(Schedule, nodes), .optional = true, .usual = 1, .least = 1, .what = "the number of nodes"},
-    {"shard", MGPU_FIELD_WHOLE, MGPU_AT(Schedule, shard), .optional = true, .what = "the samples of the largest virtual shard"},
+    {"exact", MGPU_FIELD_WHOLE, MGPU_AT(Schedule, exact), .optional = true, .what = "the number of virtual shards"},
+    {"group", MGPU_FIELD_WHOLE, MGPU_AT(Schedule, group), .optional = true, .usual = 1, .least = 1,
+     .what = "the samples of a group"},
     {"predicts", MGPU_FIELD_FLAG, MGPU_AT(Schedule, predicts), .optional = true},
 };
 static const mgpu_field PLAN[] = {

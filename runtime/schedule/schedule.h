@@ -106,9 +106,9 @@ typedef struct StepRecord {
 typedef struct Schedule {
     const char *model, *precision;
     int64_t batch;
-    int64_t shard;                          /* samples of the largest virtual shard of an exact program; 0: of another */
-    int accumulate, nodes, devices;         /* devices: of all nodes; each node has equally many */
-    bool predicts;                          /* the program has no training phase */
+    int64_t exact, group;           /* virtual shards of an exact program's step, whose borders are multiples of group; 0: none */
+    int accumulate, nodes, devices; /* devices: of all nodes; each node has equally many */
+    bool predicts;                  /* the program has no training phase */
     int model_line, plan_line, phases_line; /* line numbers in the text */
     const Policy *policy;                   /* NULL: auto */
     PhaseDigest *phase_digests;

@@ -225,7 +225,7 @@ typedef struct Case {
     const char *name;
     struct {
         const char *find, *by;
-    } change[16];
+    } change[20];
     const char *message; /* NULL: as good */
 } Case;
 #define LOCAL_T1(offset, bytes)                                                                                                  \
@@ -272,7 +272,51 @@ typedef struct Case {
             "op d" #d ".c8 lane comp call k10 region 5 own " own " of 4 reads d" #d ".bucket1[" bytes " of 16] d" #d             \
             ".step writes d" #d ".t9[" bytes " of 16] waits d" #d ".m0 begin_us 0 time_us 1 line 7\nop d" #d ".c4 lane"          \
     }
+/* two virtual shards of two and of three samples */
+/* clang-format off */
+#define EXACT                                                                                                              \
+    {"devices 2\n", "devices 2 exact 2\n"}, {"*samples 0..3 capacity 3", "samples 0..2 capacity 2"},                         \
+    {"*samples 3..5 capacity 2", "samples 2..5 capacity 3"}, {"*d0.stage.x kind staging offset 0 bytes 12", "d0.stage.x kind staging offset 0 bytes 8"}, \
+    {"*d1.stage.x kind staging offset 0 bytes 8", "d1.stage.x kind staging offset 0 bytes 12"},                             \
+    {"*d0.in.x kind input offset 128 bytes 12", "d0.in.x kind input offset 128 bytes 8"},                                   \
+    {"*d1.in.x kind input offset 128 bytes 8", "d1.in.x kind input offset 128 bytes 12"},                                   \
+    {"*d0.out.p kind output offset 448 bytes 12", "d0.out.p kind output offset 448 bytes 8"},                               \
+    {"*d1.out.p kind output offset 448 bytes 8", "d1.out.p kind output offset 448 bytes 12"},                               \
+    {"*d0.t0 kind temporary offset 576 bytes 24", "d0.t0 kind temporary offset 576 bytes 16"},                              \
+    {"*d1.t0 kind temporary offset 576 bytes 16", "d1.t0 kind temporary offset 576 bytes 24"},                              \
+    {"*d0.t1 kind temporary offset 640 bytes 24", "d0.t1 kind temporary offset 640 bytes 16"},                              \
+    {"*d1.t1 kind temporary offset 640 bytes 16", "d1.t1 kind temporary offset 640 bytes 24"}
+#define CHUNKS {"*region 0 samples", "region 0 samples chunk 3"}, {"*samples chunk 2", "samples chunk 3"}
+/* clang-format on */
 static const Case CASES[] = {
+    {"exact", {EXACT, CHUNKS}, NULL},
+    {"exact_in_micro_batches",
+     {EXACT, CHUNKS, {"batch 5 accumulate 1 devices 2 exact 2", "batch 10 accumulate 2 devices 2 exact 4"}},
+     NULL},
+    {"exact_shares",
+     {{"devices 2\n", "devices 2 exact 2\n"}, CHUNKS},
+     "device 0 has samples 0..3, but those of its virtual shards are 0..2"},
+    {"exact_groups",
+     {EXACT, CHUNKS, {"exact 2", "exact 2 group 5"}},
+     "device 0 has samples 0..2, but those of its virtual shards are 0..0"},
+    {"exact_chunk",
+     {EXACT, {"*samples chunk 2", "samples chunk 3"}},
+     "phase train.full: d0.c0 takes all samples at a time, but those of each virtual shard are computed by themselves"},
+    {"exact_number",
+     {EXACT, CHUNKS, {"exact 2", "exact 3"}},
+     "exact 3 and accumulate 1 make no binary tree: these are powers of two, and accumulate divides exact"},
+    {"exact_too_few",
+     {EXACT, CHUNKS, {"exact 2", "exact 1"}},
+     "a micro-batch has no virtual shard for each of 2 devices: exact 1, accumulate 1"},
+    {"exact_ring",
+     {EXACT, CHUNKS, {"dtype f32 via host", "dtype f32 via ring"}},
+     "phase train.full: all-reduce r0 by ring has an order of its own, but the program is exact"},
+    {"exact_stale",
+     {EXACT,
+      CHUNKS,
+      {"exact 2\n",
+       "exact 2\nplan mine input ahead variables replicated reduce auto order stale waited comm gradients exact slots 2\n"}},
+     "by the plan mine, gradients or variables of an exact program are not those of all samples of a step"},
     {"parts",
      {PARTS,
       {WHOLE_CALL(0), PART_CALL(0, "0..3", "0:12") PART_GATHER(0, "0:12")},
