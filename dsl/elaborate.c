@@ -116,6 +116,11 @@ static void check_batch_sums(Elaborator *e)
             if (r.graphs[g] != s->node->graph || !r.seen[g][s->node->id] || is_known_before_step(e, s->node))
                 continue;
             e->model->one_batch = true;
+            if (asked && s->gathers)
+                error_at(s->at,
+                         "batch_gather with accumulate = %" PRId64 ": the other micro-batches do not exist yet, and each sample "
+                         "is compared with all of them; set accumulate = 1",
+                         e->model->accumulate);
             if (asked)
                 error_at(s->at,
                          "a sum over the whole batch with accumulate = %" PRId64 ": the other micro-batches do not "
@@ -123,6 +128,37 @@ static void check_batch_sums(Elaborator *e)
                          e->model->accumulate);
         }
     }
+}
+
+/* What evaluation measures may depend on the other samples of a batch; a prediction must not. */
+static void check_outputs(const Elaborator *e)
+{
+    Reachable r = {0};
+    for (int k = 0; k < e->model->eval->result_count; k++) {
+        const Result *result = &e->model->eval->results[k];
+        if (result->role != ROLE_OUTPUT)
+            continue;
+        visit_from(&r, result->value);
+        for (int g = 0; g < r.graph_count; g++)
+            for (int i = 0; i < r.graphs[g]->node_count; i++) {
+                const Node *n = r.graphs[g]->nodes[i];
+                if (r.seen[g][i] && (n->op == OP_BATCH_PLACE || (n->op == OP_RUN && n->ints[0] == RUN_SAMPLES)))
+                    error_at(result->at,
+                             "the output '%s' depends on batch_gather or batch_place: a prediction would depend on its "
+                             "neighbours; losses and metrics may",
+                             result->name);
+            }
+    }
+}
+
+/* Otherwise evaluation has batches of whole groups, which may be larger than the batch. */
+static void check_groups(const Elaborator *e)
+{
+    const Model *m = e->model;
+    if (e->gathers && m->batch % m->group)
+        error_at(e->gathers,
+                 "batch_gather beside statistics of groups of %" PRId64 " samples: they must divide the batch of %" PRId64,
+                 m->group, m->batch);
 }
 
 /* ---- metrics of validation that the run watches */
@@ -285,6 +321,8 @@ Model *elaborate(const Tree *file, const Settings *settings)
     check_batch_sums(e);
     run_model(e, false);
     stop_after_errors();
+    check_outputs(e);
+    check_groups(e);
     check_loss(e);
     outline(e);
     read_averages(e);

@@ -186,6 +186,7 @@ struct Staging {
 typedef struct BatchSum {
     Node *node;
     const Place *at;
+    bool gathers; /* by batch_gather */
 } BatchSum;
 typedef struct Rule {
     const Tree *tree;
@@ -285,8 +286,9 @@ struct Elaborator {
     int earlier_count;
     Deferred *deferred; /* updates of the body that is being built */
     int deferred_count;
-    BatchSum *batch_sums; /* sums over the whole batch, of the training pass */
+    BatchSum *batch_sums; /* sums over the whole batch */
     int batch_sum_count;
+    const Place *gathers; /* the first batch_gather; NULL: none */
     bool has_total;
     struct RecordedCall *recorded_calls; /* calls of library layers in the user's text, of the evaluation pass (outline.c) */
     int recorded_call_count;

@@ -551,10 +551,15 @@ static Value *group_sum(Elaborator *e, Node *x, int64_t samples)
     return value_tensor(graph_where(g, graph_valid(g), sum, own));
 }
 
-static void check_batch(const Elaborator *e, const Place *at, const char *name)
+static void check_samples(const Elaborator *e, const Place *at, const char *name)
 {
     if (!e->in_model || e->in_init)
         error_at(at, "%s belongs in a model or a layer of it: there are no samples here", name);
+}
+
+static void check_batch(const Elaborator *e, const Place *at, const char *name)
+{
+    check_samples(e, at, name);
     if (!e->frame->training)
         error_at(at,
                  "%s where 'training' is false: a prediction would depend on its neighbours; a loss of training alone "
@@ -562,12 +567,12 @@ static void check_batch(const Elaborator *e, const Place *at, const char *name)
                  name);
 }
 
-static Value *of_batch(Elaborator *e, const Place *at, Node *y)
+static Node *of_batch(Elaborator *e, const Place *at, Node *y, bool gathers)
 {
-    BatchSum s = {.node = y, .at = at};
+    BatchSum s = {.node = y, .at = at, .gathers = gathers};
     if (!e->scan) /* closing the scan makes new nodes for its body */
         APPEND(e->batch_sums, e->batch_sum_count, s);
-    return value_tensor(y);
+    return y;
 }
 
 static Node *moments_of(Elaborator *e, const Place *at, Node *x, const char *name)
@@ -582,7 +587,7 @@ static Node *moments_of(Elaborator *e, const Place *at, Node *x, const char *nam
 static Value *run_batch_moments(Elaborator *e, const Place *at, Value **a)
 {
     check_batch(e, at, "batch_moments");
-    return of_batch(e, at, moments_of(e, at, summable(e, at, a[0], "batch_moments"), "batch_moments"));
+    return value_tensor(of_batch(e, at, moments_of(e, at, summable(e, at, a[0], "batch_moments"), "batch_moments"), false));
 }
 
 static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
@@ -594,7 +599,7 @@ static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
     if (group->kind == VALUE_STRING && strcmp(group->text, "batch") == 0) {
         if (!x->has_samples)
             return value_tensor(graph_binary(g, OP_MUL, x, graph_run(g, RUN_SAMPLES, 0)));
-        return of_batch(e, at, graph_sum_samples(g, select_valid_samples(e, x), NULL, 0));
+        return value_tensor(of_batch(e, at, graph_sum_samples(g, select_valid_samples(e, x), NULL, 0), false));
     }
     if (group->kind == VALUE_STRING && strcmp(group->text, "shard") == 0) {
         e->model->shard_statistics = true;
@@ -609,6 +614,39 @@ static Value *run_batch_sum(Elaborator *e, const Place *at, Value **a)
         error_at(at, "a group has at least 1 sample, not %" PRId64, n);
     use_group(e, at, n);
     return group_sum(e, x, n);
+}
+
+static Value *run_batch_place(Elaborator *e, const Place *at, Value **a)
+{
+    (void)a;
+    check_samples(e, at, "batch_place");
+    return value_tensor(graph_batch_place(graph_at(e, at)));
+}
+
+/* Adds each sample's x to its row of zeros. What is the same for all samples needs no sum over them. */
+static Value *run_batch_gather(Elaborator *e, const Place *at, Value **a)
+{
+    check_samples(e, at, "batch_gather");
+    no_weights(at, a[0], "batch_gather");
+    Node *x = tensor(e, at, a[0], "the argument of batch_gather"), *y;
+    Graph *g = graph_at(e, at);
+    Shape all = {.rank = x->shape.rank + 1, .extent = {e->batch}};
+    if (x->shape.rank == MAX_RANK)
+        error_at(at, "batch_gather of a tensor of %d axes: the result has one more, and %d are the most", x->shape.rank,
+                 MAX_RANK);
+    memcpy(all.extent + 1, x->shape.extent, sizeof *all.extent * (size_t)x->shape.rank);
+    if (x->has_samples) {
+        Node *row = graph_cast(g, select_valid_samples(e, x), dtype_summed(x->dtype));
+        y = graph_scatter_add(g, graph_fill(g, 0, all, row->dtype), graph_batch_place(g), row, 0, true);
+        y = graph_cast(g, of_batch(e, at, y, true), x->dtype);
+    } else {
+        Shape rows = {.rank = all.rank, .extent = {e->batch, 1, 1, 1, 1, 1, 1, 1}};
+        Node *exists = graph_binary(g, OP_LT, graph_arange(g, e->batch), graph_run(g, RUN_SAMPLES, 0));
+        exists = graph_broadcast(g, graph_reshape(g, exists, rows), all);
+        y = graph_where(g, exists, graph_broadcast(g, x, all), graph_fill(g, 0, all, x->dtype));
+    }
+    e->gathers = e->gathers ? e->gathers : at;
+    return value_tensor(y);
 }
 
 static Value *run_total(Elaborator *e, const Place *at, Value **a)
@@ -653,7 +691,9 @@ const Builtin PRIMITIVES[] = {
     {"arange", "n", run_arange},
     {"tensor", "list", run_tensor},
     {"stop_gradient", "x", run_stop_gradient},
+    {"batch_gather", "x", run_batch_gather},
     {"batch_moments", "x", run_batch_moments},
+    {"batch_place", "", run_batch_place},
     {"batch_sum", "x, group = \"batch\"", run_batch_sum},
     {"total", "x, moments = false", run_total},
     {NULL, NULL, NULL},

@@ -392,6 +392,8 @@ Node *graph_own_step(Graph *g, int objective)
 
 Node *graph_valid(Graph *graph) { return leaf(graph, OP_VALID, BOOL, SCALAR, true, NULL, 0, NULL); }
 
+Node *graph_batch_place(Graph *graph) { return leaf(graph, OP_BATCH_PLACE, I32, SCALAR, true, NULL, 0, NULL); }
+
 Node *graph_random(Graph *graph, Shape shape, const char *path, bool has_samples)
 {
     return leaf(graph, OP_RANDOM, F32, shape, has_samples, NULL, 0, path);

@@ -429,6 +429,7 @@ Node *graph_run(Graph *, RunScalar, int setting);      /* rank 0, F64, weak */
 /* Returns the number of an update among those of its objective: 1, 2, ...; objective: from 1, 0: RUN_STEP */
 Node *graph_own_step(Graph *, int objective);
 Node *graph_valid(Graph *); /* bool [], sharded: false for the padding samples of a partial step */
+Node *graph_batch_place(Graph *); /* i32 [], has samples */
 Node *graph_random(Graph *, Shape, const char *path, bool has_samples); /* F32, uniform [0, 1) */
 Node *graph_arange(Graph *, int64_t n);                                 /* i32 [n] */
 
@@ -553,6 +554,7 @@ typedef struct Interpretation {
     bool f32_range; /* F32 values that are too large for f32 become infinite; they are not rounded */
     int64_t samples;
     int64_t first_sample, step;
+    int64_t first_place; /* of the first sample in the batch */
     uint64_t seed;
     double noise; /* relative error of every operation that rounds, at most, different for each number; 0: none */
     uint64_t noise_seed;

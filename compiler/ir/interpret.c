@@ -441,6 +441,7 @@ static void compute(const GraphRun *run, const Node *n, int64_t sample, double *
         for (int64_t i = 0; i < count; i++)
             out[i] = (double)i;
         break;
+    case OP_BATCH_PLACE: out[0] = (double)(top->first_place + sample); break;
     case OP_RANDOM: {
         uint64_t key = mgpu_random_key(top->seed, node_random_hash(n));
         uint64_t place = n->has_samples ? (uint64_t)(top->first_sample + sample) : 0;

@@ -134,6 +134,7 @@ static Node leaf_like(const mgpu_reader *d, const Scope *s, const Node *n, const
     case OP_ARG: return arg_like(s, n, start);
     case OP_RUN: return like(F64, &n->shape, false, true);
     case OP_VALID: return like(BOOL, &(Shape){0}, true, false);
+    case OP_BATCH_PLACE: return like(I32, &(Shape){0}, true, false);
     case OP_ARANGE: return like(I32, &(Shape){1, {n->shape.extent[0]}}, false, false);
     case OP_RANDOM: return like(dtype_is_float(n->dtype) ? n->dtype : F32, &n->shape, n->has_samples, false);
     default: return like(n->dtype, &n->shape, false, n->weak);

@@ -287,6 +287,7 @@ Expr *evaluate_computed(Evaluation *e, const Node *n, Expr *sample, Expr *const 
     case OP_RUN: return expr_run(x, n->ints[0], n->int_count > 1 ? n->ints[1] : 0);
     case OP_VALID: return expr_valid(x, sample);
     case OP_RANDOM: return expr_random(x, node_random_hash(n), expr_flatten(x, &n->shape, index), sample, e->initial, n->dtype);
+    case OP_BATCH_PLACE: return expr_value_of(x, expr_add(x, expr_place(x), sample), n->dtype);
     case OP_ARANGE: return expr_value_of(x, index[0], n->dtype);
     case OP_GATHER: return gathered(e, n, sample, index, guard);
     case OP_INDEX_COPY: return index_copied(e, n, sample, index, guard);

@@ -271,6 +271,12 @@ Expr *expr_first(Exprs *x)
     return intern(x, &e);
 }
 
+Expr *expr_place(Exprs *x)
+{
+    Expr e = {.kind = X_PLACE, .dtype = I64, .high = FAR};
+    return intern(x, &e);
+}
+
 Expr *expr_add(Exprs *x, Expr *a, Expr *b)
 {
     Terms t = {0};
@@ -676,6 +682,7 @@ static Expr *rewrite_index(Exprs *to, Expr *e, Expr *const *axes, Expr **memo)
     switch (e->kind) {
     case X_AXIS: return axes[e->constant];
     case X_FIRST: return expr_first(to);
+    case X_PLACE: return expr_place(to);
     case X_SUM: {
         Terms t = {.constant = e->constant};
         for (int i = 0; i < e->count; i++)

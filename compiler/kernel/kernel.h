@@ -50,6 +50,7 @@ typedef enum ExprKind {
     X_SUM,      /* constant + sum of factor[i] * in[i]; no operand is an X_SUM; in ascending order of id */
     X_AXIS,     /* the loop variable of axis `constant` */
     X_FIRST,    /* the first sample that the call computes; 0 if one call computes all */
+    X_PLACE,    /* the place in the batch of the sample 0 of the call: the place of sample s is s more */
     X_DIV,      /* in[0] / constant, rounded down; in[0] is never negative */
     X_MOD,      /* in[0] mod constant, likewise */
     X_INDEX_OF, /* the value in[0] as an index */
@@ -106,6 +107,7 @@ typedef struct Exprs {
 Expr *expr_index(Exprs *, int64_t);
 Expr *expr_axis(Exprs *, int axis); /* Returns index 0 for an axis of extent 1. */
 Expr *expr_first(Exprs *);
+Expr *expr_place(Exprs *);
 Expr *expr_add(Exprs *, Expr *, Expr *);
 Expr *expr_scale(Exprs *, Expr *, int64_t factor);
 Expr *expr_plus(Exprs *, Expr *, int64_t);

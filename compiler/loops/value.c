@@ -502,6 +502,7 @@ const Term *value_term(Lowering *p, const Expr *e)
     case X_SUM: return sum_term(p, e);
     case X_AXIS: return p->axis_name[e->constant];
     case X_FIRST: return term_word(has_some(p) ? "begin" : "0");
+    case X_PLACE: return term_binary(LEVEL_SUM, term_word("step->sample"), "-", term_word("step->batch"));
     case X_COUNT: return samples_term(p, e);
     case X_DIV:
     case X_MOD: return term_binary(LEVEL_PRODUCT, term_of(p, e->in[0]), e->kind == X_DIV ? "/" : "%", divisor_term(e->constant));

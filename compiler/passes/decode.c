@@ -144,8 +144,9 @@ static const Result *output_of_text(const Graph *g, const Input *token)
 /* Returns true for nodes that one place of a text has no value of: other inputs, numbers of samples, sums over them. */
 static bool belongs_to_samples(const Node *n, int token)
 {
-    return (n->op == OP_INPUT && n->ints[0] != token) || n->op == OP_VALID || (n->op == OP_RANDOM && n->has_samples) ||
-           n->op == OP_GROUP_SUM || n->op == OP_TOTAL || (n->op == OP_RUN && n->ints[0] == RUN_SAMPLES) || node_sums_samples(n);
+    return (n->op == OP_INPUT && n->ints[0] != token) || n->op == OP_VALID || n->op == OP_BATCH_PLACE ||
+           (n->op == OP_RANDOM && n->has_samples) || n->op == OP_GROUP_SUM || n->op == OP_TOTAL ||
+           (n->op == OP_RUN && n->ints[0] == RUN_SAMPLES) || node_sums_samples(n);
 }
 
 /* Finds the nodes that the output needs, and those that depend on the tokens; false: one of them makes the derivation

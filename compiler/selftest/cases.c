@@ -97,6 +97,7 @@ static mgpu_step step_block(void)
 {
     return (mgpu_step){.step = STEP,
                        .sample = FIRST_SAMPLE,
+                       .batch = FIRST_SAMPLE - FIRST_PLACE,
                        .valid = SAMPLES - 2,
                        .samples = 9,
                        .total_steps = 100,
@@ -154,6 +155,7 @@ static double **interpret_case(CaseValues *v, double noise, uint64_t noise_seed)
     const Case *c = v->c;
     Interpretation in = {.samples = SAMPLES,
                          .first_sample = FIRST_SAMPLE,
+                         .first_place = FIRST_PLACE,
                          .step = STEP,
                          .seed = SEED,
                          .leaf = leaf,

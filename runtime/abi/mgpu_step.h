@@ -12,6 +12,7 @@ enum { MGPU_MAX_SETTINGS = 32 };
 typedef struct mgpu_step {
     int64_t step;        /* applied steps + 1 */
     int64_t sample;      /* index of this device's first sample in the epoch's permutation */
+    int64_t batch;       /* index of the first sample of the whole step in it */
     int64_t valid;       /* real samples on this device in this micro-batch: samples [0, valid) */
     int64_t samples;     /* real samples of the whole step: all devices, all micro-batches */
     int64_t micro;       /* number of the micro-batch in the step */

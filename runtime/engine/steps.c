@@ -16,6 +16,7 @@ static void fill_block(const Feed *f, mgpu_step *block, const mgpu_shard *shard,
     *block = (mgpu_step){
         .step = batch->applied + 1,
         .sample = batch->place + micro * f->plan->micro + shard->first,
+        .batch = batch->place,
         .valid = smaller(at_least_0(count - shard->first), shard->share),
         .samples = batch->samples,
         .micro = micro,

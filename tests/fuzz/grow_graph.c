@@ -360,6 +360,22 @@ static bool grow_batch(Grower *g)
     return define(g, y, filled(FORMS[form], x->name, g->groups ? format(", group = %d", g->groups) : ""));
 }
 
+/* each sample beside others of the batch */
+static bool grow_gathered(Grower *g)
+{
+    static const char *const FORMS[] = {
+        "if training then $ - 0.3 * batch_gather(tanh($))[batch_place() // 2] else $",
+        "if training then where(batch_gather($ > 0)[batch_place() // 3], $, -0.5 * $) else $",
+        "if training then sum(batch_gather($ ** 2), 0) * $ / (batch_sum(1) + sum(f32(batch_gather(true)))) else $",
+        "if training then logsumexp(where(batch_gather(true), 0.5 * (batch_gather($) @ $), -1e30)) else sum($)"};
+    const Value *x = pick(g);
+    int form = below(g, x->rank == 1 ? COUNT(FORMS) : COUNT(FORMS) - 1);
+    if (!x->sample || g->accumulate > 1 || g->groups || (g->scans && x - g->pool >= g->free_values))
+        return false;
+    Value y = form == COUNT(FORMS) - 1 ? (Value){.sample = true} : like(x);
+    return define(g, y, filled(FORMS[form], x->name, ""));
+}
+
 /* ---- layers, of more shapes than grow_layers.c has them */
 static bool grow_normed(Grower *g)
 {
@@ -449,19 +465,23 @@ static bool grow_scored(Grower *g) /* losses as values */
     return !g->ignore && define(g, y, filled(form, x->name, format("%d", g->classes)));
 }
 
-static Growth *const GROWTHS[] = {grow_one,        grow_one,         grow_one,        grow_two,     grow_two,
-                                  grow_two,        grow_two,         grow_reduced,    grow_reduced, grow_reduced,
-                                  grow_extreme,    grow_extreme,     grow_along,      grow_along,   grow_slice,
-                                  grow_reshape,    grow_transpose,   grow_transpose,  grow_view,    grow_view,
-                                  grow_joined,     grow_broad,       grow_backwards,  grow_rows,    grow_rows,
-                                  grow_added,      grow_batch,       grow_batch,      grow_normed,  grow_normed,
-                                  grow_attention,  grow_pooled,      grow_scored,     grow_sampled, grow_to_whole,
-                                  grow_to_whole,   grow_whole_math,  grow_whole_math, grow_compare, grow_logic,
-                                  grow_from_whole, grow_from_whole,  grow_half,       grow_half,    grow_from_half,
-                                  grow_einsum,     grow_matmul,      grow_dense,      grow_conv,    grow_conv_transpose,
-                                  grow_pool,       grow_image,       grow_sequence,   grow_lookup,  grow_weight,
-                                  grow_state,      grow_scan,        grow_recurrent,  grow_noise,   grow_bilinear,
-                                  grow_loop,       grow_users_layer, grow_cube};
+static Growth *const GROWTHS[] = {grow_one,       grow_one,       grow_one,        grow_two,
+                                  grow_two,       grow_two,       grow_two,        grow_reduced,
+                                  grow_reduced,   grow_reduced,   grow_extreme,    grow_extreme,
+                                  grow_along,     grow_along,     grow_slice,      grow_reshape,
+                                  grow_transpose, grow_transpose, grow_view,       grow_view,
+                                  grow_joined,    grow_broad,     grow_backwards,  grow_rows,
+                                  grow_rows,      grow_added,     grow_batch,      grow_batch,
+                                  grow_gathered,  grow_gathered,  grow_normed,     grow_normed,
+                                  grow_attention, grow_pooled,    grow_scored,     grow_sampled,
+                                  grow_to_whole,  grow_to_whole,  grow_whole_math, grow_whole_math,
+                                  grow_compare,   grow_logic,     grow_from_whole, grow_from_whole,
+                                  grow_half,      grow_half,      grow_from_half,  grow_einsum,
+                                  grow_matmul,    grow_dense,     grow_conv,       grow_conv_transpose,
+                                  grow_pool,      grow_image,     grow_sequence,   grow_lookup,
+                                  grow_weight,    grow_state,     grow_scan,       grow_recurrent,
+                                  grow_noise,     grow_bilinear,  grow_loop,       grow_users_layer,
+                                  grow_cube};
 
 void grow_graph_statement(Grower *g)
 {

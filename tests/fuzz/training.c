@@ -172,6 +172,7 @@ static Outcome run_part(Trainer *t, Graph *const *graphs, int64_t place, int64_t
         if (graphs == t->net->train && graphs[0] == graphs[1]) /* the reference has no missing samples */
             m->capacity[d] = m->valid[d];
     }
+    m->begin = place;
     m->samples = samples;
     m->micro = micro;
     return machine_run(m, graphs[partial_batch], true);

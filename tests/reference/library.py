@@ -221,6 +221,8 @@ case("reverse", series, lambda x, w: x.flip(1))
 case("split", image, lambda x, w: x.split(1, 2)[-1])
 case("stack", pair, lambda x, w: torch.stack([x[:, 0], x[:, 1], 2 * x[:, 0]], -1))
 case("insert_axis", series, lambda x, w: x.unsqueeze(2))
+case("unit_norm", series, lambda x, w: F.normalize(x, dim=-1))
+case("batch_gather", row, lambda x, w: x * (torch.arange(N) + 1)[:, None, None])
 case("lerp", pair, lambda x, w: torch.lerp(x[:, 0], x[:, 1], 0.3))
 case("weight_norm", series, lambda x, w: F.linear(x, weight_norm(w("normed_1.w", 3, 4), w("normed_1.weight_norm_1.gain", 3))))
 case("weight_norm_kernel", series, lambda x, w: last(F.conv1d(
@@ -802,6 +804,44 @@ def triplet(x, margin):
     return (margin + norm(a - p, -1) - norm(a - q, -1)).clamp(min=0)
 
 
+def nt_xent(x, t):
+    """of 2 N rows: the two of a sample follow each other"""
+    z = F.normalize(x, dim=-1).flatten(0, 1)
+    s = (z @ z.T / t).masked_fill(torch.eye(2 * N, dtype=torch.bool), -math.inf)
+    return F.cross_entropy(s, torch.arange(2 * N) ^ 1, reduction="none").reshape(N, 2).mean(-1)
+
+
+def info_nce(x, scale):
+    """scale: of each sample's own logits"""
+    a, b = F.normalize(x, dim=-1).unbind(1)
+    s, scale = a @ b.T, torch.as_tensor(scale).reshape(-1, 1)
+    own = torch.arange(N)
+    return (F.cross_entropy(scale * s, own, reduction="none") + F.cross_entropy(scale * s.T, own, reduction="none")) / 2
+
+
+def alike(target, views, counts):
+    """[N views, N views]: which rows are others, and which of them are of the row's class"""
+    there = counts.repeat_interleave(views)[None, :] & ~torch.eye(N * views, dtype=torch.bool)
+    t = target.repeat_interleave(views)
+    return there, there & (t[:, None] == t)
+
+
+def supervised_contrastive(x, target, t=0.1, counts=torch.ones(N, dtype=torch.bool)):
+    x = x if x.dim() == 3 else x[:, None]
+    z = F.normalize(x, dim=-1).flatten(0, 1)
+    there, same = alike(target, x.shape[1], counts)
+    logp = (z @ z.T / t).masked_fill(~there, -math.inf).log_softmax(-1)
+    l = -logp.masked_fill(~same, 0).sum(-1) / same.sum(-1).clamp(min=1)
+    return l.reshape(N, -1).mean(-1)
+
+
+def batch_hard(x, target, margin=0.2, counts=torch.ones(N, dtype=torch.bool)):
+    e = norm(x[:, None] - x, -1)
+    there, same = alike(target, 1, counts)
+    furthest = e.masked_fill(~same, -1e30).amax(-1)
+    return (margin + furthest - e.masked_fill(~(there & ~same), 1e30).amin(-1)).clamp(min=0)
+
+
 def ctc(x, target, length, frames):
     """what is impossible costs infinity and has no gradient"""
     logp = x.log_softmax(-1).transpose(0, 1)
@@ -839,6 +879,16 @@ case("hinge_ignore", image, lambda x, w: hinge(x, known, 0.5), seen)
 case("triplet", (3, 5, 4), lambda x, w: triplet(x, 1.0))
 case("triplet_margin", (3, 5, 4), lambda x, w: triplet(x, 0.25))
 case("contrastive", (5,), lambda x, w: contrastive(2 * x, word > 2))
+case("nt_xent", (2, 5), lambda x, w: nt_xent(x, 0.5))
+case("nt_xent_temperature", (2, 5), lambda x, w: nt_xent(x, 0.1))
+case("info_nce", (2, 5), lambda x, w: info_nce(x, 1 / 0.07))
+case("info_nce_scale", (2, 5), lambda x, w: info_nce(x, torch.exp(x[:, 0, 0])))
+case("supervised_contrastive", (5,), lambda x, w: supervised_contrastive(x, flag), flag == 1)
+case("supervised_contrastive_views", (3, 5), lambda x, w: supervised_contrastive(x, label, 0.5))
+first = doubt[:, 0]
+case("supervised_contrastive_ignore", (2, 5), lambda x, w: supervised_contrastive(x, first, counts=first < 2), first < 2)
+case("batch_hard", (5,), lambda x, w: batch_hard(x, flag), flag == 1)
+case("batch_hard_ignore", (5,), lambda x, w: batch_hard(x, first, 1, first < 2), first == 0)
 case("dice", image, lambda x, w: dice(x.softmax(-1), known, seen, 1.0))
 case("dice_eps", (5, 6), lambda x, w: dice(x.sigmoid(), word, torch.ones_like(word), 0.1))
 case("ctc", (7, 6), lambda x, w: ctc(4 * x, 1 + word[:, :3] % 5, n, 7 - n))

@@ -145,6 +145,14 @@ put("recall_weighted", by_share(map_, pixel, "recall"))
 for i, value in enumerate(by_class(z, label, "recall")[0]):
     put(f"recall_each[{i}]", value)
 
+hit = [], []
+for at in range(0, N, 16):                                   # of the others of its batch
+    s = said[at:at + 16] @ F.normalize(given[at:at + 16], dim=-1).T
+    for k, of in zip((1, 3), hit):
+        of.append((s >= s.diagonal()[:, None]).sum(-1) <= k)
+put("retrieval", torch.cat(hit[0]).double().mean())
+put("retrieval_3", torch.cat(hit[1]).double().mean())
+
 # what auc says of its bins
 assert auc(binned(p), true) == auc(p, true) and auc(binned(p), doubted, known) == auc(p, doubted, known)
 for q, bins in ((close, 65536), (p, 16)):

@@ -735,6 +735,18 @@ static const char *net_batch_mean(Setup *s)
     return compare(g, s);
 }
 
+/* each sample is compared with all others of the batch, which are summed into their rows; missing ones are not part of it */
+static const char *net_gathered(Setup *s)
+{
+    Graph *g = begin(s, 2);
+    Node *x = dense(g, s, make_input(g, s, SHAPE(3), F32, -1, 1), 4), *place = graph_batch_place(g);
+    Node *all = graph_scatter_add(g, graph_fill(g, 0, SHAPE(SAMPLES, 4), F32), place, select_valid(g, x), 0, true);
+    Node *y = graph_unary(g, OP_EXP, graph_einsum(g, "nc,c->n", (Node *[]){all, x}, 2, false));
+    y = graph_where(g, graph_binary(g, OP_EQ, graph_arange(g, SAMPLES), place), graph_weak(g, 0), y);
+    graph_result(g, ROLE_LOSS, "loss", 0, graph_unary(g, OP_LOG, sum_all(g, y)), NULL);
+    return compare(g, s);
+}
+
 /* one table as embedding and, normalised, as output weight */
 static const char *net_tied_weights(Setup *s)
 {
@@ -970,6 +982,7 @@ static int check_nets(void)
         {"weighted losses", net_two_losses},
         {"masked infinity", net_masked_infinity},
         {"batch mean", net_batch_mean},
+        {"gathered", net_gathered},
         {"tied weights", net_tied_weights},
         {"batchnorm", net_batchnorm},
         {"batchnorm, a missing sample", net_batchnorm_missing},

@@ -40,6 +40,7 @@ typedef struct Machine {
     const Model *model;
     int devices;
     int64_t first[MOST_DEVICES], valid[MOST_DEVICES], capacity[MOST_DEVICES];
+    int64_t begin;                /* the first sample of the whole step */
     int64_t samples, micro, step; /* of the whole step; number of the micro-batch */
     double **variables[MOST_DEVICES];
     double **reduced; /* what the k-th transfer gives each device: [k x MOST_DEVICES + device] */
@@ -198,6 +199,7 @@ static inline Outcome machine_run(Machine *m, Graph *g, bool update)
             Interpretation run = {.exact = m->exact,
                                   .samples = m->capacity[d],
                                   .first_sample = m->first[d],
+                                  .first_place = m->first[d] - m->begin,
                                   .step = m->step,
                                   .seed = 11,
                                   .noise = m->noise,

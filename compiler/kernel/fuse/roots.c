@@ -94,7 +94,7 @@ static bool identity_order(const Node *variable)
 /* Returns true for a value that costs almost nothing wherever it is used and is never in memory. */
 static bool never_root(const Node *n)
 {
-    bool number = n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_VALID || n->op == OP_ARANGE;
+    bool number = n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_VALID || n->op == OP_BATCH_PLACE || n->op == OP_ARANGE;
     return number || n->op == OP_SCAN || leaf_in_memory(n);
 }
 

@@ -83,7 +83,7 @@ static bool is_free_view(const Node *n)
 
 static bool is_number(const Node *n)
 {
-    return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_VALID || n->op == OP_ARANGE;
+    return n->op == OP_CONSTANT || n->op == OP_RUN || n->op == OP_VALID || n->op == OP_BATCH_PLACE || n->op == OP_ARANGE;
 }
 
 static const Node *captured_operand(const Node *o, bool contracted)

@@ -80,9 +80,9 @@ static Uses uses_of(const Lowering *p)
     for (int i = 0; i < k->nest_count; i++) {
         const Exprs *x = k->nests[i].exprs;
         for (int j = 0; j < x->count; j++)
-            u.step =
-                u.step || (p->needed[i][j] && (x->all[j]->kind == X_VALID || x->all[j]->kind == X_RUN ||
-                                               x->all[j]->kind == X_RANDOM || (x->all[j]->kind == X_COUNT && x->all[j]->other)));
+            u.step = u.step ||
+                     (p->needed[i][j] && (x->all[j]->kind == X_VALID || x->all[j]->kind == X_RUN || x->all[j]->kind == X_PLACE ||
+                                          x->all[j]->kind == X_RANDOM || (x->all[j]->kind == X_COUNT && x->all[j]->other)));
         for (int j = 0; j < x->axis_count; j++)
             u.n = u.n || (!p->finish && !is_divided_samples(k, &k->nests[i], j) &&
                           (x->axis[j].samples || x->axis[j].kind != AXIS_PLAIN));

@@ -53,9 +53,9 @@ static bool has_line(const Expr *e)
 static void print_expression(const Kernel *k, const Expr *e, Text *t)
 {
     static const char *const WORD[] = {
-        [X_DIV] = "quotient", [X_MOD] = "remainder", [X_INDEX_OF] = "index", [X_SAFE] = "safe",   [X_FIRST] = "first",
-        [X_COUNT] = "count",  [X_RANGE] = "range",   [X_AND] = "both",       [X_VALID] = "valid", [X_VALUE_OF] = "value",
-        [X_RUN] = "run",      [X_RANDOM] = "random", [X_LOAD] = "",          [X_OP] = ""};
+        [X_DIV] = "quotient",   [X_MOD] = "remainder", [X_INDEX_OF] = "index", [X_SAFE] = "safe", [X_FIRST] = "first",
+        [X_PLACE] = "place",    [X_COUNT] = "count",   [X_RANGE] = "range",    [X_AND] = "both",  [X_VALID] = "valid",
+        [X_VALUE_OF] = "value", [X_RUN] = "run",       [X_RANDOM] = "random",  [X_LOAD] = "",     [X_OP] = ""};
     text_add(t, "    e%d = ", e->id);
     if (e->kind == X_SUM) {
         for (int i = 0; i < e->count; i++)
