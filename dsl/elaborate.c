@@ -138,7 +138,7 @@ static void check_outputs(const Elaborator *e)
         const Result *result = &e->model->eval->results[k];
         if (result->role != ROLE_OUTPUT)
             continue;
-        visit_from(&r, result->value);
+        reach_from(&r, result->value);
         for (int g = 0; g < r.graph_count; g++)
             for (int i = 0; i < r.graphs[g]->node_count; i++) {
                 const Node *n = r.graphs[g]->nodes[i];
