@@ -428,7 +428,7 @@ Node *graph_fill(Graph *, double value, Shape, Dtype); /* one value for all elem
 Node *graph_run(Graph *, RunScalar, int setting);      /* rank 0, F64, weak */
 /* Returns the number of an update among those of its objective: 1, 2, ...; objective: from 1, 0: RUN_STEP */
 Node *graph_own_step(Graph *, int objective);
-Node *graph_valid(Graph *); /* bool [], sharded: false for the padding samples of a partial step */
+Node *graph_valid(Graph *);       /* bool [], sharded: false for the padding samples of a partial step */
 Node *graph_batch_place(Graph *); /* i32 [], has samples */
 Node *graph_random(Graph *, Shape, const char *path, bool has_samples); /* F32, uniform [0, 1) */
 Node *graph_arange(Graph *, int64_t n);                                 /* i32 [n] */
