@@ -352,6 +352,21 @@ const char *random_path(Elaborator *, const char *key);
 int declare_variable(Elaborator *, const Tree *, VariableKind, Dtype, Shape);
 int find_variable(Elaborator *, const Tree *);
 
+/* ---- primitive.c: sums over the samples of a step */
+void check_batch(const Elaborator *, const Place *, const char *name); /* an error unless the step has samples, and trains */
+Node *of_batch(Elaborator *, const Place *, Node *, bool gathers);     /* records the sum, and returns it */
+
+/* ---- gradient.c */
+Value *run_grad(Elaborator *, const Place *, Value **arguments);
+Value *run_substitute(Elaborator *, const Place *, Value **arguments);
+Value *run_weights(Elaborator *, const Place *, Value **arguments);
+bool passes_gradient(const Node *); /* whole numbers and comparisons have no gradient */
+/* Marks what the marked nodes depend on; with `gradient`, what a gradient reaches. */
+void reach_back(const Graph *, bool *seen, bool gradient);
+/* Returns the first node that depends on one in `from`, is in `depended`, and stops the gradient; or NULL. */
+const Node *gradient_stop(const Graph *, const bool *from, const bool *depended);
+const char *stop_word(const Node *);
+
 /* ---- unknown_names.c */
 const Tree *maker(const Tree *block, const char *name); /* Returns the statement of the block that makes the name, or NULL. */
 /* Returns a hint on a failed call of v, such as a string that names a layer; "" if there is none. */

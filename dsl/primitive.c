@@ -557,7 +557,7 @@ static void check_samples(const Elaborator *e, const Place *at, const char *name
         error_at(at, "%s belongs in a model or a layer of it: there are no samples here", name);
 }
 
-static void check_batch(const Elaborator *e, const Place *at, const char *name)
+void check_batch(const Elaborator *e, const Place *at, const char *name)
 {
     check_samples(e, at, name);
     if (!e->frame->training)
@@ -567,7 +567,7 @@ static void check_batch(const Elaborator *e, const Place *at, const char *name)
                  name);
 }
 
-static Node *of_batch(Elaborator *e, const Place *at, Node *y, bool gathers)
+Node *of_batch(Elaborator *e, const Place *at, Node *y, bool gathers)
 {
     BatchSum s = {.node = y, .at = at, .gathers = gathers};
     if (!e->scan) /* closing the scan makes new nodes for its body */
@@ -691,6 +691,9 @@ const Builtin PRIMITIVES[] = {
     {"arange", "n", run_arange},
     {"tensor", "list", run_tensor},
     {"stop_gradient", "x", run_stop_gradient},
+    {"grad", "y, x", run_grad},
+    {"substitute", "y, x, z", run_substitute},
+    {"weights", "y, names = \"*\"", run_weights},
     {"batch_gather", "x", run_batch_gather},
     {"batch_moments", "x", run_batch_moments},
     {"batch_place", "", run_batch_place},

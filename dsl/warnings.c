@@ -259,9 +259,6 @@ void record_activation(Elaborator *e, const Layer *layer, const Value *result)
 
 /* ---- weights that no loss depends on, or only through operations without a gradient */
 
-/* whole numbers and comparisons have no gradient */
-static bool passes_gradient(const Node *n) { return dtype_is_float(n->dtype) && n->op != OP_STOP_GRADIENT && n->op != OP_FLOOR; }
-
 /* Returns for each node whether the losses depend on it; with `gradient`, whether a gradient reaches it. */
 static bool *reached_by_losses(const Graph *g, bool gradient)
 {
@@ -272,9 +269,7 @@ static bool *reached_by_losses(const Graph *g, bool gradient)
             if (g->results[k].weight)
                 seen[g->results[k].weight->id] = true;
         }
-    for (int i = g->node_count - 1; i >= 0; i--)
-        for (int k = 0; seen[i] && (!gradient || passes_gradient(g->nodes[i])) && k < g->nodes[i]->inputs; k++)
-            seen[g->nodes[i]->in[k]->id] = true;
+    reach_back(g, seen, gradient);
     return seen;
 }
 
@@ -308,26 +303,13 @@ static bool *variables_reached(const Model *m)
     return reached;
 }
 
-static const char *stop_word(const Node *n)
-{
-    return n->op == OP_CAST                                     ? format("the cast to %s", dtype_name(n->dtype))
-           : n->op == OP_EQ || n->op == OP_LT || n->op == OP_LE ? "the comparison"
-                                                                : OP_INFO[n->op].name;
-}
-
 /* Returns the first node on the way from variable v to the losses that stops the gradient, or NULL. */
-static const Node *gradient_stop(const Graph *g, int v, const bool *depended)
+static const Node *stop_of_variable(const Graph *g, int v, const bool *depended)
 {
-    bool *after = NEW_ARRAY(bool, g->node_count);
-    for (int i = 0; i < g->node_count; i++) {
-        const Node *n = g->nodes[i];
-        after[i] = n->op == OP_VARIABLE && n->ints[0] == v;
-        for (int k = 0; k < n->inputs && !after[i]; k++)
-            after[i] = after[n->in[k]->id];
-        if (after[i] && depended[i] && !passes_gradient(n))
-            return n;
-    }
-    return NULL;
+    bool *from = NEW_ARRAY(bool, g->node_count);
+    for (int i = 0; i < g->node_count; i++)
+        from[i] = g->nodes[i]->op == OP_VARIABLE && g->nodes[i]->ints[0] == v;
+    return gradient_stop(g, from, depended);
 }
 
 /* Returns the length of the path of the outermost instance without any reached weight, or of the whole name if there is none. */
@@ -365,7 +347,7 @@ void warn_of_lost_weights(Elaborator *e)
         if (said.count > MOST)
             continue;
         const Graph *g = training_graph(m, v->objective);
-        const Node *stop = gradient_stop(g, k, reached_by_losses(g, false));
+        const Node *stop = stop_of_variable(g, k, reached_by_losses(g, false));
         if (stop) {
             lint_at(
                 e->settings->silenced, LINT_UNUSED_WEIGHTS, users_place(v->at),

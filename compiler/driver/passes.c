@@ -15,6 +15,8 @@ static const Pass PASSES[] = {
      "text to tree: knows no layer, no primitive"},
     {"graph", pass_elaborate, dump_graphs, TREE, GRAPHS | COMPOSITES, NOTHING,
      "names, shapes and weights are settled; nothing below sees the language"},
+    {"resolve", pass_resolve, dump_graphs, COMPOSITES, NOTHING, NOTHING,
+     "gradients that the text asks for, while every value that it names is computed from others and others from it"},
     {"simplify", pass_simplify, dump_graphs, COMPOSITES, SIMPLE, NOTHING,
      "before differentiation, so that rules meet few forms"},
     {"graphdot", NULL, dump_graph_dot, SIMPLE | TRAIN, NOTHING, NOTHING,

@@ -65,6 +65,8 @@ void pass_elaborate(Compilation *c)
     c->graphs[PHASE_EVAL] = m->eval;
 }
 
+void pass_resolve(Compilation *c) { each_graph(c, resolve); }
+
 void pass_simplify(Compilation *c)
 {
     if (c->options->exact_bodies)

@@ -740,6 +740,34 @@ static void shape_total(Node *n, bool over)
     n->dtype = dtype_summed(n->dtype);
 }
 
+static void shape_grad(Node *n, bool over)
+{
+    const Node *y = n->in[0], *x = n->in[1];
+    (void)over;
+    if (!dtype_is_float(y->dtype) || !dtype_is_float(x->dtype))
+        mistake(n, "the gradient of %s by %s", dtype_name(y->dtype), dtype_name(x->dtype));
+    n->dtype = x->dtype;
+    n->shape = x->shape;
+    n->has_samples = x->has_samples;
+}
+
+static void shape_substitute(Node *n, bool over)
+{
+    (void)over;
+    int count = n->inputs / 2;
+    if (n->inputs != 2 * count + 1)
+        mistake(n, "substitute with %d inputs", n->inputs);
+    for (int i = 1; i <= count; i++) {
+        const Node *x = n->in[i], *z = n->in[count + i];
+        if (!shape_equal(&x->shape, &z->shape) || x->dtype != z->dtype || (z->has_samples && !x->has_samples))
+            mistake(n, "substitute: %s%s for %s%s", dtype_name(z->dtype), shape_text(&z->shape), dtype_name(x->dtype),
+                    shape_text(&x->shape));
+    }
+    n->dtype = n->in[0]->dtype;
+    n->shape = n->in[0]->shape;
+    n->has_samples = n->in[0]->has_samples;
+}
+
 static void shape_body(Node *n, bool over)
 {
     (void)over;

@@ -548,27 +548,26 @@ bool composite_gradient(Sweep *s, Node *composite, Node **inputs, Node **results
 
 /* ---- whole graphs */
 
-/* least: only groupnorm with at least so many channels per group; 0: all composites */
-static bool is_wanted(const Node *n, int64_t least)
+/* Returns the composites by node; least: only groupnorm with at least so many channels per group; 0: all. NULL: there are none. */
+static bool *find_composites(const Graph *g, int64_t least)
 {
-    if (n->op != OP_COMPOSITE || !least)
-        return n->op == OP_COMPOSITE;
-    const Shape *x = &n->in[0]->shape;
-    return strcmp(n->text, "groupnorm") == 0 && x->rank && (double)x->extent[x->rank - 1] >= n->data[0] * (double)least;
-}
-
-static bool has_composite(const Graph *g, int64_t least)
-{
-    for (int i = 0; i < g->node_count; i++)
-        if (is_wanted(g->nodes[i], least))
-            return true;
-    return false;
+    bool *marked = NEW_ARRAY(bool, g->node_count), any = false;
+    for (int i = 0; i < g->node_count; i++) {
+        const Node *n = g->nodes[i];
+        if (n->op != OP_COMPOSITE)
+            continue;
+        const Shape *x = &n->in[0]->shape;
+        marked[i] = !least || (strcmp(n->text, "groupnorm") == 0 && x->rank &&
+                               (double)x->extent[x->rank - 1] >= n->data[0] * (double)least);
+        any = any || marked[i];
+    }
+    return any ? marked : NULL;
 }
 
 /* Replaces one level of nesting. */
-static Graph *replace_composites(Graph *g, bool bodies, int64_t least)
+static Graph *replace_composites(Graph *g, bool bodies, const bool *marked)
 {
-    Graph *target = graph_new(g->model, g->name, g->parent);
+    Graph *target = graph_in_place_of(g);
     Node ***results = NEW_ARRAY(Node **, g->node_count); /* of each composite, by its id */
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i];
@@ -576,7 +575,7 @@ static Graph *replace_composites(Graph *g, bool bodies, int64_t least)
             map_node(n, results[n->in[0]->id][n->ints[0]]);
             continue;
         }
-        if (!is_wanted(n, least)) {
+        if (!marked[i]) {
             n->mapped = graph_copy_node(target, n);
             continue;
         }
@@ -591,18 +590,19 @@ static Graph *replace_composites(Graph *g, bool bodies, int64_t least)
     return target;
 }
 
-Graph *inline_bodies(Graph *g)
+static Graph *replace_all(Graph *g, bool bodies)
 {
-    while (has_composite(g, 0))
-        g = replace_composites(g, true, 0);
+    for (const bool *all = find_composites(g, 0); all; all = find_composites(g, 0))
+        g = replace_composites(g, bodies, all);
     return g;
 }
 
-Graph *inline_groups(Graph *g, int64_t least) { return has_composite(g, least) ? replace_composites(g, true, least) : g; }
+Graph *inline_bodies(Graph *g) { return replace_all(g, true); }
+Graph *expand_composites(Graph *g) { return replace_all(g, false); }
+Graph *inline_marked(Graph *g, const bool *marked) { return replace_composites(g, true, marked); }
 
-Graph *expand_composites(Graph *g)
+Graph *inline_groups(Graph *g, int64_t least)
 {
-    while (has_composite(g, 0))
-        g = replace_composites(g, false, 0);
-    return g;
+    const bool *marked = find_composites(g, least);
+    return marked ? replace_composites(g, true, marked) : g;
 }

@@ -16,30 +16,50 @@
 typedef void GradientRule(Sweep *, Node *n, Node *g);
 static GradientRule *const RULE[OPS];
 
-static Sweep begin(Graph *g, const bool *trained, const bool *needs)
+/* Takes the sources by node. */
+static Sweep begin(Graph *g, bool *sources)
 {
-    Sweep s = {.g = g, .forward_count = g->node_count};
-    s.needs = NEW_ARRAY(bool, g->node_count);
+    Sweep s = {.g = g, .forward_count = g->node_count, .needs = sources};
     s.parts = NEW_ARRAY(Node **, g->node_count);
     s.part_count = NEW_ARRAY(int, g->node_count);
     s.variables = NEW_ARRAY(Node *, g->model->variable_count);
     s.of_results = NEW_ARRAY(Node **, g->node_count);
     for (int i = 0; i < g->node_count; i++) {
         Node *n = g->nodes[i];
-        if (n->op == OP_VARIABLE) {
+        if (n->op == OP_VARIABLE)
             s.variables[n->ints[0]] = n;
-            s.needs[i] = trained && trained[n->ints[0]];
-        } else if (n->op == OP_ARG && needs) {
-            s.needs[i] = needs[n->ints[0]];
-        }
         for (int k = 0; k < n->inputs && RULE[n->op] && dtype_is_float(n->dtype); k++)
             s.needs[i] = s.needs[i] || s.needs[n->in[k]->id];
     }
     return s;
 }
 
-Sweep sweep_begin(Graph *g, const bool *trained) { return begin(g, trained, NULL); }
-Sweep sweep_begin_body(Graph *g, const bool *needs) { return begin(g, NULL, needs); }
+Sweep sweep_begin(Graph *g, const bool *trained)
+{
+    bool *sources = NEW_ARRAY(bool, g->node_count);
+    for (int i = 0; i < g->node_count; i++)
+        sources[i] = g->nodes[i]->op == OP_VARIABLE && trained[g->nodes[i]->ints[0]];
+    return begin(g, sources);
+}
+
+Sweep sweep_begin_at(Graph *g, const Node *x)
+{
+    bool *sources = NEW_ARRAY(bool, g->node_count);
+    sources[x->id] = true;
+    Sweep s = begin(g, sources);
+    s.is_value = true;
+    return s;
+}
+
+Sweep sweep_begin_body(const Sweep *outer, Graph *g, const bool *needs)
+{
+    bool *sources = NEW_ARRAY(bool, g->node_count);
+    for (int i = 0; i < g->node_count; i++)
+        sources[i] = g->nodes[i]->op == OP_ARG && needs[g->nodes[i]->ints[0]];
+    Sweep s = begin(g, sources);
+    s.is_value = outer->is_value;
+    return s;
+}
 
 bool sweep_needs(const Sweep *s, const Node *n) { return n->id < s->forward_count && s->needs[n->id]; }
 Node *sweep_find_variable(const Sweep *s, int variable) { return s->variables[variable]; }
@@ -111,6 +131,8 @@ static bool wants(const Sweep *s, const Node *n, int k) { return sweep_needs(s, 
 /* Returns true if the input is the same for all samples, and the node is not, or is summed over them. */
 static bool over_samples(const Node *n, int k) { return !n->in[k]->has_samples && (n->has_samples || node_sums_samples(n)); }
 
+Node *sweep_term(Sweep *s, Node *gradient) { return s->is_value ? select_valid(s->g, gradient) : gradient; }
+
 /* Contributes a gradient that has the input's shape but is not yet summed over the samples. */
 static void give(Sweep *s, const Node *n, int k, Node *gradient)
 {
@@ -120,7 +142,7 @@ static void give(Sweep *s, const Node *n, int k, Node *gradient)
     } else { /* over a broadcast's axes and the samples at once */
         if (x->op == OP_BROADCAST)
             x = x->in[0];
-        sweep_contribute(s, x, gradient_shrink(s->g, gradient, x->shape, true));
+        sweep_contribute(s, x, gradient_shrink(s->g, sweep_term(s, gradient), x->shape, true));
     }
 }
 
@@ -250,11 +272,20 @@ static void to_the_chosen(Sweep *s, Node *n, Node *g, bool smaller)
 static void gradient_minimum(Sweep *s, Node *n, Node *g) { to_the_chosen(s, n, g, true); }
 static void gradient_maximum(Sweep *s, Node *n, Node *g) { to_the_chosen(s, n, g, false); }
 
+static bool selects_valid(const Node *where)
+{
+    const Node *c = where->in[0];
+    while (c->op == OP_BROADCAST)
+        c = c->in[0];
+    return c->op == OP_VALID && node_is_zero(where->in[2]);
+}
+
+/* The terms of a sum over samples: the gradient of padding samples is that of the sample that they are a copy of. */
 static void gradient_where(Sweep *s, Node *n, Node *g)
 {
     Node *zero = number_like(s->g, g, 0);
     if (wants(s, n, 1))
-        give(s, n, 1, graph_where(s->g, n->in[0], g, zero));
+        give(s, n, 1, s->is_value && selects_valid(n) ? g : graph_where(s->g, n->in[0], g, zero));
     if (wants(s, n, 2))
         give(s, n, 2, graph_where(s->g, n->in[0], zero, g));
 }
@@ -366,6 +397,7 @@ static void einsum_operand(Sweep *s, Node *n, Node *g, int k)
     bool over = over_samples(n, k), of_number = g->shape.rank == 0, used[128] = {false};
     int count = 0;
     Node **in = NEW_ARRAY(Node *, n->inputs + MAX_RANK + 1), *factor = NULL;
+    g = over ? sweep_term(s, g) : g;
     const char **letters = NEW_ARRAY(const char *, n->inputs + MAX_RANK + 1), *p = n->text, *own = NULL, *of_g = "";
     for (int i = 0; i <= n->inputs; i++) { /* the last is the result */
         const Node *operand = i < n->inputs ? n->in[i] : n;
@@ -457,9 +489,37 @@ static Node *transposed_weight(Graph *g, Node *w, int64_t groups)
     return graph_reshape(g, w, transposed);
 }
 
-/* y[p] = sum_k x'[S p + d k - b] w[k], so at x': sum_{p, k: S p + d k - b = q} g[p] w[k]. With g' = g dilated by S and the
+/* Contributes a gradient that has the input's shape, but values for all samples, which are added up if the input is the same for
+ * all. */
+static void give_sum(Sweep *s, const Node *n, int k, Node *gradient)
+{
+    bool over = over_samples(n, k);
+    sweep_contribute(s, n->in[k], over ? graph_sum_samples(s->g, sweep_term(s, gradient), NULL, 0) : gradient);
+}
+
+/* Returns the gradient at x of the convolution of x and w with these attributes, whose gradient is g.
+ *
+ * y[p] = sum_k x'[S p + d k - b] w[k], so at x': sum_{p, k: S p + d k - b = q} g[p] w[k]. With g' = g dilated by S and the
  * transposed kernel of size K this is the convolution sum_k g'[q + d k - (d (K - 1) - b)] w[K - 1 - k]; x is every
  * input_dilation-th of x'. */
+static Node *convolved_back(Graph *to, const int64_t *of, const Shape *x, Node *g, Node *w)
+{
+    int r = (int)of[0];
+    const int64_t *stride = of + 1, *low = stride + r, *dilation = low + 2 * r, *input_dilation = dilation + r;
+    int64_t ints[2 + 5 * MAX_RANK];
+    memcpy(ints, of, (size_t)(2 + 5 * r) * sizeof *ints);
+    for (int i = 0; i < r; i++) {
+        int64_t reach = dilation[i] * (w->shape.extent[2 + i] - 1);
+        int64_t x_extent = x->extent[i] ? (x->extent[i] - 1) * input_dilation[i] + 1 : 0;
+        int64_t g_extent = (g->shape.extent[i] - 1) * stride[i] + 1;
+        ints[1 + i] = input_dilation[i];
+        ints[1 + r + i] = reach - low[i];
+        ints[1 + 2 * r + i] = x_extent - g_extent + low[i];
+        ints[1 + 4 * r + i] = stride[i];
+    }
+    return NODE(to, OP_CONVOLVE, ints, 2 + 5 * r, NULL, g, transposed_weight(to, w, of[1 + 5 * r]));
+}
+
 static void gradient_convolve(Sweep *s, Node *n, Node *g)
 {
     Graph *to = s->g;
@@ -468,24 +528,25 @@ static void gradient_convolve(Sweep *s, Node *n, Node *g)
     int64_t ints[2 + 6 * MAX_RANK];
     memcpy(ints, n->ints, (size_t)n->int_count * sizeof *ints);
     if (wants(s, n, 1)) {
+        bool over = over_samples(n, 1);
         memcpy(ints + n->int_count, w->shape.extent + 2, (size_t)r * sizeof *ints);
-        sweep_contribute(s, w, graph_convolve_weight(to, x, g, ints, n->int_count + r, over_samples(n, 1)));
+        sweep_contribute(s, w, graph_convolve_weight(to, x, over ? sweep_term(s, g) : g, ints, n->int_count + r, over));
     }
-    if (!wants(s, n, 0))
-        return;
-    const int64_t *stride = n->ints + 1, *low = stride + r, *dilation = low + 2 * r, *input_dilation = dilation + r;
-    for (int i = 0; i < r; i++) {
-        int64_t reach = dilation[i] * (w->shape.extent[2 + i] - 1);
-        int64_t x_extent = x->shape.extent[i] ? (x->shape.extent[i] - 1) * input_dilation[i] + 1 : 0;
-        int64_t g_extent = (g->shape.extent[i] - 1) * stride[i] + 1;
-        ints[1 + i] = input_dilation[i];
-        ints[1 + r + i] = reach - low[i];
-        ints[1 + 2 * r + i] = x_extent - g_extent + low[i];
-        ints[1 + 4 * r + i] = stride[i];
+    if (wants(s, n, 0))
+        give_sum(s, n, 0, selection_of_contraction(s, convolved_back(to, n->ints, &x->shape, g, w), g, NULL, NULL));
+}
+
+/* It is linear in both operands, like the convolution whose weight's gradient it is; g: of the shape of that weight. */
+static void gradient_convolve_weight(Sweep *s, Node *n, Node *g)
+{
+    Graph *to = s->g;
+    Node *x = n->in[0], *y = n->in[1];
+    if (wants(s, n, 0))
+        give_sum(s, n, 0, selection_of_contraction(s, convolved_back(to, n->ints, &x->shape, y, g), g, NULL, NULL));
+    if (wants(s, n, 1)) {
+        Node *convolved = NODE(to, OP_CONVOLVE, n->ints, 2 + 5 * (int)n->ints[0], NULL, x, g);
+        give_sum(s, n, 1, selection_of_contraction(s, convolved, g, NULL, NULL));
     }
-    Node *y = NODE(to, OP_CONVOLVE, ints, n->int_count, NULL, g, transposed_weight(to, w, n->ints[1 + 5 * r]));
-    y = selection_of_contraction(s, y, g, NULL, NULL);
-    sweep_contribute(s, x, over_samples(n, 0) ? graph_sum_samples(to, y, NULL, 0) : y);
 }
 
 /* Returns the value that x is a slice of, through a reshape. */
@@ -554,6 +615,35 @@ static void gradient_window_max(Sweep *s, Node *n, Node *g)
     give(s, n, 0, window_node(s, OP_WINDOW_MAX_GRADIENT, n, (Node *[]){place, g}, 2));
 }
 
+/* y[place of window p] += g[p], so at g: the gradient at the place of each window */
+static void gradient_window_max_gradient(Sweep *s, Node *n, Node *g)
+{
+    Graph *to = s->g;
+    const Shape *x = &n->shape, *windows = &n->in[0]->shape;
+    const int64_t *size = n->ints, *stride = size + x->rank, *low = stride + x->rank;
+    int64_t count = shape_count(x), inner = 1;
+    Dtype t = count > INT32_MAX ? I64 : I32;
+    Node *place = graph_cast(to, n->in[0], t), *at = graph_fill(to, 0, *windows, t), *inside = graph_fill(to, 1, *windows, BOOL);
+    for (int i = x->rank - 1; i >= 0; i--) {
+        Shape along = {.rank = x->rank - i, .extent = {windows->extent[i]}};
+        for (int k = 1; k < along.rank; k++)
+            along.extent[k] = 1;
+        Node *number = graph_number(to, (double)size[i], t), *within = graph_binary(to, OP_MOD, place, number);
+        Node *step = graph_number(to, (double)stride[i], t), *first = graph_number(to, (double)low[i], t);
+        Node *start = graph_binary(to, OP_MUL, graph_cast(to, graph_arange(to, windows->extent[i]), t), step);
+        Node *row = graph_reshape(to, graph_binary(to, OP_SUB, start, first), along);
+        row = graph_binary(to, OP_ADD, within, row);
+        Node *above = graph_binary(to, OP_LE, graph_number(to, 0, t), row);
+        Node *below = graph_binary(to, OP_LT, row, graph_number(to, (double)x->extent[i], t));
+        inside = graph_binary(to, OP_AND, inside, graph_binary(to, OP_AND, above, below));
+        at = graph_binary(to, OP_ADD, at, graph_binary(to, OP_MUL, row, graph_number(to, (double)inner, t)));
+        place = graph_binary(to, OP_QUOTIENT, place, number);
+        inner *= x->extent[i];
+    }
+    at = graph_where(to, inside, at, graph_number(to, -1, t));
+    give(s, n, 1, NODE(to, OP_GATHER, &(int64_t){0}, 1, NULL, graph_reshape(to, g, SHAPE(count)), at));
+}
+
 static void gradient_window_sum(Sweep *s, Node *n, Node *g) { give(s, n, 0, window_node(s, OP_WINDOW_SUM_GRADIENT, n, &g, 1)); }
 
 static void gradient_window_sum_gradient(Sweep *s, Node *n, Node *g)
@@ -618,17 +708,17 @@ static void gradient_broadcast(Sweep *s, Node *n, Node *g) { give(s, n, 0, gradi
 static void gradient_gather(Sweep *s, Node *n, Node *g)
 {
     Node *table = number_like(s->g, n->in[0], 0);
-    sweep_contribute(s, n->in[0], graph_scatter_add(s->g, table, n->in[1], g, (int)n->ints[0], over_samples(n, 0)));
+    bool over = over_samples(n, 0);
+    g = over ? sweep_term(s, g) : g;
+    sweep_contribute(s, n->in[0], graph_scatter_add(s->g, table, n->in[1], g, (int)n->ints[0], over));
 }
 
 static void gradient_scatter(Sweep *s, Node *n, Node *g)
 {
     if (wants(s, n, 0))
         give(s, n, 0, g);
-    if (wants(s, n, 2)) {
-        Node *rows = NODE(s->g, OP_GATHER, n->ints, 1, NULL, g, n->in[1]);
-        sweep_contribute(s, n->in[2], over_samples(n, 2) ? graph_sum_samples(s->g, rows, NULL, 0) : rows);
-    }
+    if (wants(s, n, 2))
+        give_sum(s, n, 2, NODE(s->g, OP_GATHER, n->ints, 1, NULL, g, n->in[1]));
 }
 
 static void gradient_index_copy(Sweep *s, Node *n, Node *g)
@@ -684,8 +774,7 @@ static void gradient_moments(Sweep *s, Node *n, Node *g)
     Node *away = graph_binary(to, OP_SUB, graph_cast(to, x, F64), mean);
     Node *dx = graph_binary(to, OP_MUL, number_like(to, away, 2), selected_product(s, squares, away));
     dx = graph_binary(to, OP_ADD, broadcast_over(to, each, &x->shape, n->ints, n->int_count), dx);
-    dx = graph_cast(to, select_valid(to, dx), x->dtype);
-    give(s, n, 0, over_samples(n, 0) ? graph_sum_samples(to, dx, NULL, 0) : dx);
+    give_sum(s, n, 0, graph_cast(to, s->is_value ? dx : select_valid(to, dx), x->dtype));
 }
 
 /* ---- bodies */
@@ -724,7 +813,7 @@ void sweep_node(Sweep *s, Node *n)
     if (!sweep_needs(s, n) || OP_INFO[n->op].op_class == LEAF)
         return;
     set_position(s->g, n);
-    s->g->backward = true;
+    s->g->backward = !s->is_value;
     Node *gradient = sweep_take(s, n);
     if (gradient && n->name)
         gradient_name(gradient, format("d_%s", n->name));

@@ -13,8 +13,11 @@ typedef struct Selection {
 typedef struct Sweep {
     Graph *g;
     int forward_count; /* nodes [0, forward_count) of g are the forward graph */
-    bool *needs;       /* of a forward node: it depends on a trained variable through differentiable operations */
-    Node ***parts;     /* contributions to its gradient so far */
+    /* The gradient is a value of the forward pass (resolve.c): padding samples have one like the sample that they are a copy of,
+     * and what adds up samples selects the valid ones. Otherwise the seeds have done that: padding samples have an exact 0. */
+    bool is_value;
+    bool *needs;   /* of a forward node: it depends on a source through differentiable operations */
+    Node ***parts; /* contributions to its gradient so far */
     int *part_count;
     bool *pending; /* by node: a sum over samples, whose all-reduce is pending */
     int pending_count;
@@ -28,12 +31,14 @@ typedef struct Sweep {
     int replaced_count;
 } Sweep;
 
-Sweep sweep_begin(Graph *forward, const bool *trained);    /* trained: by variable */
-Sweep sweep_begin_body(Graph *forward, const bool *needs); /* needs: by ARG */
+Sweep sweep_begin(Graph *forward, const bool *trained);                   /* the sources are these variables */
+Sweep sweep_begin_at(Graph *forward, const Node *x);                      /* the source is x, and the gradient a value */
+Sweep sweep_begin_body(const Sweep *, Graph *forward, const bool *needs); /* for a body of s->g; sources by ARG */
 bool sweep_needs(const Sweep *, const Node *);
 void sweep_contribute(Sweep *, Node *, Node *gradient); /* has the node's shape and dtype; ignored if nothing needs it */
 Node *sweep_take(Sweep *, Node *);                      /* returns and removes the sum of the contributions; NULL: none */
 void gradient_name(Node *gradient, const char *name);   /* for readers, unless it has a name or is no node of the backward pass */
+Node *sweep_term(Sweep *, Node *gradient);              /* as a term of a sum over samples */
 Node *sweep_find_variable(const Sweep *, int variable); /* NULL: the graph does not use it */
 
 /* Takes the gradient at n, and lets the rule of n's row contribute to n's inputs. */

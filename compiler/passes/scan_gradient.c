@@ -68,7 +68,7 @@ static Sweep begin_sweep(Reverse *r)
         needs[a] = dtype_is_float(in->dtype) && sweep_needs(r->s, in);
     }
     for (;;) {
-        Sweep own = sweep_begin_body(r->body, needs);
+        Sweep own = sweep_begin_body(r->s, r->body, needs);
         bool changed = false;
         for (int a = 0; a < r->argument_count; a++) {
             int i = r->arguments[a].number;
@@ -83,7 +83,7 @@ static Sweep begin_sweep(Reverse *r)
 static void contribute(Sweep *s, Node *n, Node *gradient)
 {
     if (gradient->has_samples && !n->has_samples)
-        gradient = graph_sum_samples(s->g, gradient, NULL, 0);
+        gradient = graph_sum_samples(s->g, sweep_term(s, gradient), NULL, 0);
     sweep_contribute(s, n, gradient);
 }
 
@@ -193,7 +193,7 @@ static bool build_step(Reverse *r)
             graph_copy_node(r->body, l->body->nodes[i]);
     Sweep own = begin_sweep(r);
     set_position(r->body, r->scan);
-    r->body->backward = true;
+    r->body->backward = !r->s->is_value;
     for (int i = 0; i < l->carries; i++)
         if (r->active[i])
             contribute(&own, l->next[i]->mapped,
@@ -209,7 +209,7 @@ static bool build_step(Reverse *r)
     for (int i = own.forward_count - 1; i >= 0; i--)
         sweep_node(&own, r->body->nodes[i]);
     set_position(r->body, r->scan);
-    r->body->backward = true;
+    r->body->backward = !r->s->is_value;
     for (int i = 0; i < l->inputs; i++) {
         Node *gradient = arg[i] ? sweep_take(&own, arg[i]) : NULL;
         if (is_nothing(gradient))
@@ -355,7 +355,7 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
     Node **carries = NEW_ARRAY(Node *, l->carries), **next = NULL, **stacks = NULL;
     int next_count = 0, stack_count = 0;
     bool *needed = NEW_ARRAY(bool, b->node_count);
-    inner->backward = true;
+    inner->backward = !r->s->is_value;
     for (int i = 0; i < l->carries; i++) {
         if (!r->active[i])
             continue;
@@ -377,7 +377,7 @@ static Node *reverse_loop(Reverse *r, bool *used, bool *summed)
         else if (n->op == OP_ARG)
             n->mapped = argument_inside(r, inner, n, carries);
         else
-            graph_copy_node(inner, n)->backward = true;
+            graph_copy_node(inner, n)->backward = !r->s->is_value;
     }
     for (int i = 0; i < l->carries; i++) {
         if (!r->active[i])
@@ -424,12 +424,12 @@ void scan_gradient(Sweep *s, Node *scan, Node **given)
     decide(&r);
     store(&r);
     set_position(r.g, scan);
-    r.g->backward = true;
+    r.g->backward = !s->is_value;
     bool *used = NEW_ARRAY(bool, l->carries + r.output_count), *summed = NEW_ARRAY(bool, l->carries + r.output_count);
     Node *loop = reverse_loop(&r, used, summed);
     Node **results = hoist_loop(r.g, loop, loop->in, used, summed);
     set_position(r.g, scan);
-    r.g->backward = true;
+    r.g->backward = !s->is_value;
     int at = 0;
     for (int i = 0; i < l->carries; i++)
         if (r.active[i]) {

@@ -7,11 +7,14 @@
 #include "compiler/passes/simplify/simplify.h" /* the first stage, and again after others */
 
 /* ---- the stages, by file. A stage that takes a Graph returns a new one and leaves the old one unchanged. */
+/* resolve.c        gradients and substitutions that the text asks for -> the nodes that compute them */
+Graph *resolve(Graph *);
 /* loops.c          loops: what does not depend on carries is computed outside, for all steps at once */
 Graph *hoist_loops(Graph *);
 /* composite.c      COMPOSITE nodes -> primitives: the table's forward (with its own gradient in differentiate), or the body */
 bool composite_known(const char *layer, bool training); /* library layers that the elaborator keeps as composites */
 Graph *inline_bodies(Graph *);                          /* every composite by its library body */
+Graph *inline_marked(Graph *, const bool *marked);      /* composites that are marked by node; one level of nesting */
 Graph *inline_groups(Graph *, int64_t least); /* groupnorm with at least so many channels per group; else the table's form */
 /* differentiate.c  ROLE_LOSS -> ROLE_GRADIENT per trained variable, and ROLE_REPORT loss; composites are expanded */
 Graph *differentiate(Graph *train);

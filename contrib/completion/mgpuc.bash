@@ -10,8 +10,8 @@ _mgpuc() {
     local cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
     COMPREPLY=()
     case $before in
-    --emit) _mgpu_words "ast graph simplify graphdot loops grad update dist precision shard layout phases fused dot split recompute schedule verify memory trace kernels launches images"; return ;;
-    --from) _mgpu_words "graph simplify loops grad update dist precision shard layout phases"; return ;;
+    --emit) _mgpu_words "ast graph resolve simplify graphdot loops grad update dist precision shard layout phases fused dot split recompute schedule verify memory trace kernels launches images"; return ;;
+    --from) _mgpu_words "graph resolve simplify loops grad update dist precision shard layout phases"; return ;;
     -o | --output) _mgpu_files '*'; return ;;
     --machine) _mgpu_words "$(mgpuc machines 2>/dev/null | sed -n 's/^\([a-z0-9-]*\) .*/\1/p')"; return ;;
     --measured) _mgpu_files '*.json'; return ;;
