@@ -124,6 +124,7 @@ static const struct {
     {"is_list", "whether it is a list"},
     {"shared", "one instance of a layer, with one set of weights, however often it is called"},
     {"weighted", "values with weights: in losses and metrics the mean is sum(w e) / sum(w) over the global batch"},
+    {"weights", "the trained weights that a value depends on, as a list, by the pattern of their names: grad(l, weights(l))"},
     {"portion", "a quantity's share of the run, 0 to 1: portion(5epochs)"},
     {"scaled", "lr * batch / base"},
     {"plateau", "a rate that falls when a metric no longer improves"},

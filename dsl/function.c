@@ -265,6 +265,7 @@ const Builtin COMPILE_TIME[] = {
     {"is_list", "value", run_is_list},
     {"shared", "layer, name = none", run_shared},
     {"weighted", "values, weights", run_weighted},
+    {"weights", "y, names = \"*\"", run_weights},
     {"portion", "quantity", run_portion},
     {"scaled", "lr, base = 256", run_scaled},
     {"plateau", "lr, metric = none, factor = none, patience = none, least = 0", run_plateau},

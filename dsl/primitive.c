@@ -693,7 +693,6 @@ const Builtin PRIMITIVES[] = {
     {"stop_gradient", "x", run_stop_gradient},
     {"grad", "y, x", run_grad},
     {"substitute", "y, x, z", run_substitute},
-    {"weights", "y, names = \"*\"", run_weights},
     {"batch_gather", "x", run_batch_gather},
     {"batch_moments", "x", run_batch_moments},
     {"batch_place", "", run_batch_place},

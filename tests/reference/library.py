@@ -894,4 +894,112 @@ case("dice_eps", (5, 6), lambda x, w: dice(x.sigmoid(), word, torch.ones_like(wo
 case("ctc", (7, 6), lambda x, w: ctc(4 * x, 1 + word[:, :3] % 5, n, 7 - n))
 case("ctc_impossible", (3, 6), lambda x, w: torch.exp(-ctc(x, torch.full((N, 2), 2), n.clamp(max=2), 3 - n % 2)))
 
+# ---- gradients as values
+def by(y, x):
+    return torch.autograd.grad(y.sum(), x, create_graph=True)
+
+
+def slope(f):
+    def g(x, w):
+        x = x + 0
+        y = f(x, w)
+        return by(y * y, x)[0]
+    return g
+
+
+def convolved(x, w, name):
+    weight = lambda i, o, c, k: (w(f"{name}conv_{i}.weight", o, c, k, k), w(f"{name}conv_{i}.bias", o))
+    y = F.max_pool2d(torch.tanh(F.conv2d(chw(x), *weight(1, 3, 2, 3), stride=2, padding=1)), 2)
+    return last(F.conv2d(F.pad(y, (0, 1, 0, 1)), *weight(2, 2, 3, 2)))
+
+
+def grouped(x, w, name):
+    y = F.conv2d(chw(x), w(name + "conv_1.weight", 8, 1, 3, 3), w(name + "conv_1.bias", 8), padding=2, dilation=2, groups=4)
+    return layer_norm(last(F.avg_pool2d(F.gelu(y), 2)), w, name + "layernorm_1")
+
+
+def normalised(x, w, name):
+    y, at = linear(w, name + "dense_1", x, 3), name + "batchnorm_1."
+    return torch.sigmoid(last(F.batch_norm(chw(y), w.state(at + "running_mean", 3), w.state(at + "running_var", 3),
+                                           w(at + "weight", 3), w(at + "bias", 3), True)))
+
+
+def run_through(x, w, name):
+    return recurrent(torch.nn.LSTM, w(name + "weight_ih", 12, 4), w(name + "bias", 12), w(name + "weight_hh", 12, 3))(x)[0]
+
+
+def third(x, w, name="third_1."):
+    x = x + 0
+    y = torch.sin(linear(w, name + "dense_2", torch.tanh(linear(w, name + "dense_1", x, 3)), 2))
+    first, = by(y, x)
+    second, = by(first[:, 0], x)
+    return by(second[:, 1], x)[0] + first
+
+
+def looked_up(x, w):
+    table = w("looked_up_1.table", 6, 4)
+    q = table[word]
+    y = torch.tanh(q) ** 3 * x
+    return by(y, q)[0] * by(y, table)[0].sum()
+
+
+def descended(x, w):
+    m, h = w("descended_1.w", 4, 4), x[:, 0] + 0
+    for i in range(1, 4):
+        h = h - 0.3 * by(torch.tanh(h @ m.T + x[:, i]) ** 2, h)[0]
+    return h
+
+
+def penalty(x, w, name="two_1.penalty_1."):
+    z = torch.lerp(x[:, 0], x[:, 1], w.draw(name + "gradient_penalty_1.random_1", 1, 1))
+    y = linear(w, name + "critic.dense_2", torch.tanh(linear(w, name + "critic.dense_1", z, 4)), 1)
+    return (by(y, z)[0].flatten(1).norm(dim=1) - 1) ** 2
+
+
+def perceptron(x, parameters):
+    a, b, c, d = parameters
+    return F.linear(torch.tanh(F.linear(x, a, b)), c, d)
+
+
+def four(w, name):
+    return [w(name + "dense_1.weight", 3, 6), w(name + "dense_1.bias", 3), w(name + "dense_2.weight", 2, 3),
+            w(name + "dense_2.bias", 2)]
+
+
+def sharp(x, w):
+    p = four(w, "sharp_1.")
+    g = torch.autograd.grad((perceptron(x, p) ** 2).sum(), p)
+    size = 0.5 / (sum((each ** 2).sum() for each in g).sqrt() + 1e-12)
+    return perceptron(x, [each + size * along for each, along in zip(p, g)]) ** 2
+
+
+def curved(x, w):
+    p = four(w, "curved_1.")
+    y = (perceptron(x, p).log_softmax(-1) ** 2).sum(-1)
+    along = sum((g * each.detach()).sum() for g, each in zip(torch.autograd.grad(y.sum(), p, create_graph=True), p))
+    h = torch.autograd.grad(along, p, create_graph=True)
+    return y + h[0].sum() + (h[-1] ** 2).sum()
+
+
+def replaced(x, w, name="replaced_1."):
+    h = linear(w, name + "dense_1", x, 3)
+    rest = lambda h: layer_norm(torch.tanh(h), w, name + "layernorm_1")
+    return rest(h ** 2) - rest(h)
+
+
+case("grad_convolved", (9, 7, 2), slope(lambda x, w: convolved(x, w, "slope_1.convolved_1.")))
+case("grad_grouped", image, slope(lambda x, w: grouped(x, w, "slope_1.grouped_1.")))
+case("grad_normalised", series, slope(lambda x, w: normalised(x, w, "slope_1.normalised_1.")))
+with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+    case("grad_attended", series, slope(lambda x, w: self_attention(
+        x, w, 2, "slope_1.attended_1.self_attention_1", is_causal=True)))
+case("grad_lstm", series, slope(lambda x, w: run_through(x, w, "slope_1.run_through_1.lstm_1.")))
+case("grad_third", (3,), third)
+case("grad_table", (5, 4), looked_up)
+case("grad_scan", series, descended)
+case("gradient_penalty", pair, penalty)
+case("sam", row, sharp)
+case("hessian", row, curved)
+case("substitute", row, replaced)
+
 (HERE / "library.values").write_text("\n".join(lines) + "\n")

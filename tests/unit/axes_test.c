@@ -525,7 +525,8 @@ int main(void)
     }
     for (int op = 0; op < OPS; op++) {
         const OpInfo *info = &OP_INFO[op];
-        bool transfer = op_is_transfer((Op)op) || op == OP_TOTAL, other = info->op_class == LEAF || info->op_class == REGION;
+        bool transfer = op_is_transfer((Op)op) || op == OP_TOTAL || op == OP_GRAD || op == OP_SUBSTITUTE,
+             other = info->op_class == LEAF || info->op_class == REGION;
         if (tried[op] || transfer || other)
             continue;
         if (info->op_class == ELEMENTWISE) {

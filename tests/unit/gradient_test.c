@@ -22,7 +22,7 @@ typedef struct Case {
     double low, high; /* of the weights; both 0: -1 .. 1 */
     bool over;        /* sums over samples */
     const char *text;
-    Shape index;   /* GATHER, SCATTER_ADD; WHERE: the condition */
+    Shape index;   /* GATHER, SCATTER_ADD; WHERE: the condition; WINDOW_MAX_GRADIENT: places in windows */
     double number; /* POW: a constant exponent; CAST: the type */
     int int_count;
     int64_t ints[32];
@@ -170,6 +170,12 @@ static const Case CASES[] = {
     WINDOWS(OP_WINDOW_SUM),
     {OP_WINDOW_SUM, "of padding alone", 1, {S(3)}, INTS(2, 1, 3, 3)},
     {OP_WINDOW_SUM, "empty", 1, {S(0)}, INTS(2, 1, 1, 1)},
+    {OP_CONVOLVE_WEIGHT, "1 d", 2, {S(7, 2), S(5, 3)}, INTS(1, 1, 0, 0, 1, 1, 1, 3)},
+    {OP_CONVOLVE_WEIGHT, "1 d, of samples", 2, {S(7, 2), S(5, 3)}, .over = true, INTS(1, 1, 0, 0, 1, 1, 1, 3)},
+    {OP_CONVOLVE_WEIGHT, "2 d", 2, {S(5, 4, 2), S(3, 3, 3)}, INTS(2, 2, 1, 1, 0, 1, 1, 1, 2, 1, 1, 1, 3, 2)},
+    {OP_CONVOLVE_WEIGHT, "groups and input_dilation", 2, {S(3, 4), S(6, 6)}, .over = true, INTS(1, 1, 1, 1, 1, 2, 2, 2)},
+    {OP_WINDOW_MAX_GRADIENT, "1 d", 1, {S(3)}, .index = S(3), INTS(3, 2, 0, 0, 7)},
+    {OP_WINDOW_MAX_GRADIENT, "2 d, padding", 1, {S(3, 5)}, .index = S(3, 5), INTS(3, 2, 2, 1, 1, 0, 1, 0, 5, 6)},
     {OP_WINDOW_SUM_GRADIENT, "1 d", 1, {S(3)}, INTS(3, 2, 0, 0, 7)},
     {OP_WINDOW_SUM_GRADIENT, "2 d", 1, {S(5, 1)}, INTS(3, 1, 1, 2, 1, 0, 1, 0, 5, 2)},
     /* views */
@@ -274,9 +280,12 @@ static Node *build(Graph *g, Setup *s, const Case *c, Node **v, bool own_index)
     for (int i = 0; i < c->int_count && i < MAX_RANK; i++)
         axes[i] = (int)c->ints[i];
     Node *index = NULL;
-    if (c->op == OP_GATHER || c->op == OP_SCATTER_ADD || c->op == OP_INDEX_COPY || c->op == OP_WHERE) {
+    bool places = c->op == OP_WINDOW_MAX_GRADIENT;
+    if (c->op == OP_GATHER || c->op == OP_SCATTER_ADD || c->op == OP_INDEX_COPY || c->op == OP_WHERE || places) {
         Dtype t = c->op == OP_WHERE ? F32 : I32;
-        double low = -1, high = t == F32 ? 1 : (double)c->shape[0].extent[c->ints[0]] + 1;
+        double low = places ? 0 : -1, high = t == F32 ? 1 : (double)c->shape[0].extent[places ? 0 : c->ints[0]] + 1;
+        for (int i = 0; i < c->index.rank && places; i++)
+            high = (i ? high : 1) * (double)c->ints[i];
         index = make_input(g, s, c->index, t, low, high);
         if (!own_index)
             index = graph_constant(g, s->inputs[s->model.input_count - 1], c->index, t);
@@ -292,6 +301,10 @@ static Node *build(Graph *g, Setup *s, const Case *c, Node **v, bool own_index)
     case OP_PAD: return graph_pad(g, v[0], c->ints, c->ints + c->int_count / 2, c->number);
     case OP_GATHER: return NODE(g, OP_GATHER, c->ints, 1, NULL, v[0], index);
     case OP_INDEX_COPY: return NODE(g, OP_INDEX_COPY, c->ints, 1, NULL, v[0], index, v[1]);
+    case OP_WINDOW_MAX_GRADIENT: return NODE(g, c->op, c->ints, c->int_count, NULL, index, v[0]);
+    case OP_CONVOLVE_WEIGHT:
+        v[1] = c->over ? select_valid(g, v[1]) : v[1];
+        return graph_convolve_weight(g, v[0], v[1], c->ints, c->int_count, c->over);
     case OP_SCATTER_ADD:
         v[1] = c->over ? select_valid(g, v[1]) : v[1];
         return graph_scatter_add(g, v[0], index, v[1], (int)c->ints[0], c->over && !v[0]->has_samples);
