@@ -66,11 +66,12 @@ void stages_print(bool graphs, Text *);           /* the names that --emit, or -
 void run_passes(Compilation *, const char *last); /* remaining passes up to and including `last`; NULL: all */
 
 /* stages.c: the passes of the table */
-void pass_parse(Compilation *), pass_elaborate(Compilation *), pass_resolve(Compilation *), pass_simplify(Compilation *), pass_loops(Compilation *),
-    pass_differentiate(Compilation *), pass_update(Compilation *), pass_distribute(Compilation *), pass_precision(Compilation *),
-    pass_shard(Compilation *), pass_layout(Compilation *), pass_phases(Compilation *), pass_fuse(Compilation *),
-    pass_split(Compilation *), pass_recompute(Compilation *), pass_schedule(Compilation *), pass_verify(Compilation *),
-    pass_emit(Compilation *), pass_images(Compilation *), pass_compile(Compilation *), pass_link(Compilation *);
+void pass_parse(Compilation *), pass_elaborate(Compilation *), pass_resolve(Compilation *), pass_simplify(Compilation *),
+    pass_loops(Compilation *), pass_differentiate(Compilation *), pass_update(Compilation *), pass_distribute(Compilation *),
+    pass_precision(Compilation *), pass_shard(Compilation *), pass_layout(Compilation *), pass_phases(Compilation *),
+    pass_fuse(Compilation *), pass_split(Compilation *), pass_recompute(Compilation *), pass_schedule(Compilation *),
+    pass_verify(Compilation *), pass_emit(Compilation *), pass_images(Compilation *), pass_compile(Compilation *),
+    pass_link(Compilation *);
 
 void check_memory(const Compilation *); /* of the schedules: an error if more is needed than a given limit */
 

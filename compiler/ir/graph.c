@@ -137,7 +137,8 @@ Node *graph_make(Graph *graph, const Node *prototype, bool over)
     }
     n.in = in;
     n.at = graph->at;
-    if (over && !any_sharded && n.op != OP_GRAD && n.op != OP_SUBSTITUTE) { /* the one value of all samples is added once per sample */
+    if (over && !any_sharded && n.op != OP_GRAD &&
+        n.op != OP_SUBSTITUTE) { /* the one value of all samples is added once per sample */
         int k = n.op == OP_SUM || n.op == OP_EINSUM ? 0 : n.inputs - 1;
         Node *none = graph_fill(graph, 0, in[k]->shape, in[k]->dtype);
         in[k] = graph_where(graph, graph_valid(graph), in[k], none);
