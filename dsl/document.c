@@ -90,7 +90,8 @@ static const struct {
      "f32; bf16 or f16 for what is kept between operations (f16: with a loss scale, found as it goes); tf32: GPUs may round the operands of products; f64 for checking"},
     {SETTINGS_GROUP, "accumulate", "accumulate = 1", "micro-batches of a step; \"auto\": the fewest that fit into memory"},
     {SETTINGS_GROUP, "clip", "clip = none",
-     "limit of the gradient: 1.0 by its global norm, by_norm(1.0) for each weight, by_value(0.5) for each element"},
+     "limit of the gradient: 1.0 by its global norm, by_maximum(1.0) by its largest element, by_norm(1.0) for each weight, by_value(0.5) "
+     "for each element, adaptive(0.01) for each unit by the norm of its weights"},
     {SETTINGS_GROUP, "seed", "seed = 1", "of initial weights, the order of samples and all random numbers; also at run time"},
     {SETTINGS_GROUP, "ema", "ema = 0.999", "moving average of the weights, used for evaluation and saved"},
     {SETTINGS_GROUP, "swa", "swa = 0.75", "plain average of the weights from this share of the run on"},
@@ -131,6 +132,8 @@ static const struct {
     {"file", "an initialiser: the numbers of a .npy file"},
     {"by_norm", "for `clip`: each weight's gradient by its own norm"},
     {"by_value", "for `clip`: each element of the gradient"},
+    {"by_maximum", "for `clip`: all gradients by the largest of their elements, the infinity norm"},
+    {"adaptive", "for `clip`: the gradient of each unit by the norm of its weights (AGC); Brock et al. 2021"},
     {"highest", "for `best`: the highest value of a metric"},
     {"lowest", "for `best`: the lowest value of a metric or of \"loss\""},
 };

@@ -242,6 +242,16 @@ static Value *run_by_value(Elaborator *e, const Place *at, Value **a)
     (void)e, (void)at;
     return choice("by_value", a[0]);
 }
+static Value *run_by_maximum(Elaborator *e, const Place *at, Value **a)
+{
+    (void)e, (void)at;
+    return choice("by_maximum", a[0]);
+}
+static Value *run_adaptive(Elaborator *e, const Place *at, Value **a)
+{
+    (void)e, (void)at;
+    return choice("adaptive", a[0]);
+}
 static Value *run_highest(Elaborator *e, const Place *at, Value **a)
 {
     (void)e, (void)at;
@@ -272,6 +282,8 @@ const Builtin COMPILE_TIME[] = {
     {"file", "shape, path = none", run_file},
     {"by_norm", "limit", run_by_norm},
     {"by_value", "limit", run_by_value},
+    {"by_maximum", "limit", run_by_maximum},
+    {"adaptive", "limit", run_adaptive},
     {"highest", "metric", run_highest},
     {"lowest", "metric", run_lowest},
     {NULL, NULL, NULL},

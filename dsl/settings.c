@@ -252,15 +252,17 @@ Clip clip_value(const Place *at, const Value *v)
     Clip c = {.kind = CLIP_GLOBAL_NORM};
     if (v->kind == VALUE_NONE)
         return (Clip){.kind = CLIP_NONE};
+    static const char *const WORD[] = {
+        [CLIP_NORM] = "by_norm", [CLIP_VALUE] = "by_value", [CLIP_GLOBAL_MAX] = "by_maximum", [CLIP_ADAPTIVE] = "adaptive"};
     if (v->kind == VALUE_LIST && v->count == 2 && v->items[0]->kind == VALUE_STRING) {
-        if (strcmp(v->items[0]->text, "by_norm") == 0)
-            c.kind = CLIP_NORM;
-        else if (strcmp(v->items[0]->text, "by_value") == 0)
-            c.kind = CLIP_VALUE;
+        for (int k = CLIP_NORM; k < COUNT(WORD); k++)
+            if (strcmp(v->items[0]->text, WORD[k]) == 0)
+                c.kind = (ClipKind)k;
         v = v->items[1];
     }
     if (v->kind != VALUE_NUMBER || !(number_of(v) > 0))
-        error_at(at, "clip is a positive number, by_norm(1.0), by_value(0.5) or none, not %s", value_describe(v));
+        error_at(at, "clip is a positive number, by_norm(1.0), by_maximum(1.0), by_value(0.5), adaptive(0.01) or none, not %s",
+                 value_describe(v));
     c.limit = number_of(v);
     return c;
 }

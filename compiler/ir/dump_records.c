@@ -4,7 +4,7 @@
 
 static const char *const VARIABLE_KIND[] = {"weight",  "state",   "optimizer_state", "accumulator",
                                             "rounded", "average", "observed",        "cache"};
-static const char *const CLIP_KIND[] = {"none", "global_norm", "norm", "value"};
+static const char *const CLIP_KIND[] = {"none", "global_norm", "norm", "value", "global_max", "adaptive"};
 static const char *const AVERAGE_KIND[] = {"none", "ema", "swa"};
 static const char *const ON_NAN[] = {"stop", "skip", "ignore"};
 static const char *const OBSERVE[] = {"none", "metrics", "gradients", "all"};

@@ -195,7 +195,7 @@ typedef struct Variable {
     const Place *at;
 } Variable;
 
-typedef enum ClipKind { CLIP_NONE, CLIP_GLOBAL_NORM, CLIP_NORM, CLIP_VALUE } ClipKind;
+typedef enum ClipKind { CLIP_NONE, CLIP_GLOBAL_NORM, CLIP_NORM, CLIP_VALUE, CLIP_GLOBAL_MAX, CLIP_ADAPTIVE } ClipKind;
 typedef struct Clip {
     ClipKind kind;
     double limit;

@@ -110,6 +110,47 @@ static Node *group_norm(Updater *u, const Model *m, int group)
     return graph_unary(u->target, OP_SQRT, squares ? squares : graph_number(u->target, 0, F64));
 }
 
+/* Returns the largest absolute value of a group's gradients. */
+static Node *group_maximum(Updater *u, const Model *m, int group)
+{
+    Graph *g = u->target;
+    Node *most = graph_number(g, 0, F64);
+    int axes[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (int v = 0; v < m->variable_count; v++)
+        if (u->observed[v] && m->variables[v].clip == group) {
+            g->at = m->variables[v].at;
+            Node *x = graph_unary(g, OP_ABS, u->observed[v]);
+            most = graph_binary(g, OP_MAXIMUM, most, graph_cast(g, graph_max(g, x, axes, x->shape.rank), F64));
+        }
+    return most;
+}
+
+/* Returns the norm of each row of axis 0, the unit of which all weights are an output's; of a vector the norm of all. */
+static Node *unit_norms(Graph *g, Node *x)
+{
+    Shape kept = {.rank = x->shape.rank};
+    int axes[MAX_RANK], count = 0;
+    bool rows = x->shape.rank > 1;
+    for (int i = 0; i < x->shape.rank; i++) {
+        kept.extent[i] = rows && i == 0 ? x->shape.extent[0] : 1;
+        if (!rows || i > 0)
+            axes[count++] = i;
+    }
+    Node *squares = graph_sum(g, graph_binary(g, OP_MUL, x, x), axes, count);
+    return graph_reshape(g, graph_unary(g, OP_SQRT, squares), kept);
+}
+
+/* Brock et al. 2021: each unit's gradient is at most `limit` times as long as its weights, which count as 1e-3 at least. */
+static Node *clip_units(Graph *g, Node *x, Node *weight, double limit)
+{
+    Node *size = unit_norms(g, graph_cast(g, weight, F64)), *slope = unit_norms(g, graph_cast(g, x, F64));
+    Node *most =
+        graph_binary(g, OP_MUL, graph_binary(g, OP_MAXIMUM, size, graph_number(g, 1e-3, F64)), graph_number(g, limit, F64));
+    Node *ratio = graph_binary(g, OP_DIV, most, graph_binary(g, OP_MAXIMUM, slope, graph_number(g, 1e-6, F64)));
+    Node *factor = graph_where(g, graph_binary(g, OP_LT, slope, most), graph_number(g, 1, F64), ratio);
+    return scale(g, x, factor);
+}
+
 /* Reports the norm of all gradients, also of weights with a clipping of their own; `norm`: the norm of the model's clipping, or
  * NULL. */
 static void report_norm(Updater *u, const Model *m, Node *norm)
@@ -134,6 +175,7 @@ static void clip(Updater *u, const Model *m)
     for (int group = 0; group <= m->clip_count; group++) {
         Clip c = clip_of(m, group);
         Node *norm = c.kind == CLIP_GLOBAL_NORM ? group_norm(u, m, group) : NULL;
+        Node *maximum = c.kind == CLIP_GLOBAL_MAX ? group_maximum(u, m, group) : NULL;
         if (!group && (norm || m->observe & OBSERVE_GRADIENTS))
             report_norm(u, m, norm);
         for (int v = 0; v < m->variable_count; v++) {
@@ -146,6 +188,8 @@ static void clip(Updater *u, const Model *m)
             case CLIP_GLOBAL_NORM: x = scale(g, x, shrink_factor(g, norm, c.limit)); break;
             case CLIP_NORM: x = scale(g, x, shrink_factor(g, graph_unary(g, OP_SQRT, square_sum(g, x)), c.limit)); break;
             case CLIP_VALUE: x = limit_elements(g, x, c.limit); break;
+            case CLIP_GLOBAL_MAX: x = scale(g, x, shrink_factor(g, maximum, c.limit)); break;
+            case CLIP_ADAPTIVE: x = clip_units(g, x, graph_variable(g, v), c.limit); break;
             }
             u->gradients[v] = x;
         }

@@ -182,6 +182,19 @@ def rule_clips(net):
     torch.nn.utils.clip_grad_value_([net.head.bias, net.backbone.conv2.bias], 0.02)
 
 
+def unit_norm(x):
+    """of each output's weights; of a vector the whole, as in the authors' code"""
+    return x.norm() if x.ndim <= 1 else x.norm(dim=tuple(range(1, x.ndim)), keepdim=True)
+
+
+def other_clips(net):
+    """train: the infinity norm of what no rule clips; head and biases: adaptive (Brock et al. 2021)"""
+    torch.nn.utils.clip_grad_norm_([net.backbone.conv2.weight], 0.01, norm_type=math.inf)
+    for p, limit in ((net.head.weight, 0.05), (net.head.bias, 0.5), (net.backbone.conv2.bias, 0.5)):
+        most, slope = limit * unit_norm(p.detach()).clamp(min=1e-3), unit_norm(p.grad)
+        p.grad.copy_(torch.where(slope < most, p.grad, p.grad * (most / slope.clamp(min=1e-6))))
+
+
 def main():
     HERE.mkdir(exist_ok=True)
     net = start()
@@ -198,6 +211,7 @@ def main():
     run("swa_steps", sgd(0.2), 4, swa, lambda step: step >= 4 and (step - 4) % 2 == 0)
     run("rules", rules, 4, still=frozen)
     run("clips", rules, 4, clip=rule_clips, still=frozen)
+    run("other_clips", rules, 4, clip=other_clips, still=frozen)
     run("plateau", sgd(8.0), 10, plateau=lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, factor=0.5, patience=1, threshold=0))
     run("skip", lambda net: [torch.optim.AdamW(net.parameters(), 0.02, weight_decay=0.01)], 4, ema_by_hand(0.8), poison=True)
     run("often", sgd(0.2), 4, every=2)

@@ -179,13 +179,7 @@ typedef struct Net {
     Graph *train, *eval, *report_train, *report_eval, *accumulate, *prologue;
 } Net;
 
-static void set_clip(Model *m, int kind)
-{
-    m->clip_kind = kind == CLIP_GLOBAL_NORM ? CLIP_GLOBAL_NORM
-                   : kind == CLIP_NORM      ? CLIP_NORM
-                   : kind == CLIP_VALUE     ? CLIP_VALUE
-                                            : CLIP_NONE;
-}
+static void set_clip(Model *m, int kind) { m->clip_kind = (ClipKind)kind; }
 
 static Net compile_net(int64_t batch, int64_t group, int64_t micro_batches, int clip_kind)
 {
@@ -405,20 +399,26 @@ static void test_reports(void)
 
 static void test_clipping(void)
 {
-    double norm = 0;
+    double norm = 0, most = 0;
     Model *m = toy_model();
     for (int v = 0; v < 3; v++)
         add_variable(m, format("w%d", v), WEIGHT, SHAPE(4, v + 1));
     Machine machine = machine_of(m, 3, 3);
     set_variables(&machine);
     for (int v = 0; v < 3; v++)
-        for (int i = 0; i < 4 * (v + 1); i++)
+        for (int i = 0; i < 4 * (v + 1); i++) {
             norm += pow(machine.variables[0][v][i], 2);
+            most = fmax(most, fabs(machine.variables[0][v][i]));
+        }
     norm = sqrt(norm);
     m->clip = 0.7 * norm;
-    for (int kind = CLIP_NONE; kind <= CLIP_VALUE; kind++) {
+    for (int kind = CLIP_NONE; kind <= CLIP_ADAPTIVE; kind++) {
         set_clip(m, kind);
-        double limit = kind == CLIP_VALUE ? 0.1 : kind == CLIP_NORM ? 0.3 : 0.7 * norm;
+        double limit = kind == CLIP_VALUE        ? 0.1
+                       : kind == CLIP_NORM       ? 0.3
+                       : kind == CLIP_GLOBAL_MAX ? 0.6 * most
+                       : kind == CLIP_ADAPTIVE   ? 0.4
+                                                 : 0.7 * norm;
         m->clip = limit;
         Graph *g = graph_new(m, "train", NULL);
         for (int v = 0; v < 3; v++) { /* the gradient is the weight; the update is the gradient */
@@ -435,10 +435,12 @@ static void test_clipping(void)
             own = sqrt(own);
             for (int i = 0; i < 4 * (v + 1) && !why; i++) {
                 double x = machine.variables[0][v][i];
-                double expected = kind == CLIP_GLOBAL_NORM ? x * fmin(1, limit / (norm + 1e-6))
-                                  : kind == CLIP_NORM      ? x * fmin(1, limit / (own + 1e-6))
-                                  : kind == CLIP_VALUE     ? fmax(-limit, fmin(limit, x))
-                                                           : x;
+                double expected = kind == CLIP_GLOBAL_NORM  ? x * fmin(1, limit / (norm + 1e-6))
+                                  : kind == CLIP_NORM       ? x * fmin(1, limit / (own + 1e-6))
+                                  : kind == CLIP_VALUE      ? fmax(-limit, fmin(limit, x))
+                                  : kind == CLIP_GLOBAL_MAX ? x * fmin(1, limit / (most + 1e-6))
+                                  : kind == CLIP_ADAPTIVE   ? x * limit /* a unit's gradient is as long as the unit */
+                                                            : x;
                 double found = y.values[find_result(g, ROLE_UPDATE, NULL, v)][i];
                 if (!near(expected, found, 1e-13))
                     why = format("%.17g, %.17g expected", found, expected);
