@@ -360,6 +360,8 @@ Node *of_batch(Elaborator *, const Place *, Node *, bool gathers);     /* record
 Value *run_grad(Elaborator *, const Place *, Value **arguments);
 Value *run_substitute(Elaborator *, const Place *, Value **arguments);
 Value *run_weights(Elaborator *, const Place *, Value **arguments);
+
+/* ---- reach.c */
 bool passes_gradient(const Node *); /* whole numbers and comparisons have no gradient */
 /* Marks what the marked nodes depend on; with `gradient`, what a gradient reaches. */
 void reach_back(const Graph *, bool *seen, bool gradient);
