@@ -152,7 +152,7 @@ static void add_sharing(Sha256 *sha, const Nest *nest, const int *place)
 void nests_identity(Sha256 *sha, const Kernel *k)
 {
     IDENTITY_ADD(sha, k->nest_count, k->split, k->extent, k->grain, k->partial_bytes, k->owned_rows, k->owned_columns,
-                 k->column_grain, k->index ? argument_of(k, k->index) : -1, k->small + 2 * k->exact);
+                 k->column_grain, k->index ? argument_of(k, k->index) : -1, k->small + 2 * k->exact, k->unit);
     for (int i = 0; i < k->nest_count; i++) {
         const Nest *nest = &k->nests[i];
         int *place = NEW_ARRAY(int, nest->exprs->count);

@@ -251,7 +251,8 @@ static void bind_input(Dataset *d, int input, Categories *categories)
     if (c->words && !d->stream->next)
         bind_words(d, input, categories);
     b->plain = c->uniform && !in->classes && !in->required && always_fits(c->dtype, in->tensor.dtype);
-    if (c->uniform && c->dtype == MGPU_F64 && in->tensor.dtype == MGPU_F32 && strcmp(d->program->precision, "f64") == 0)
+    if (c->uniform && c->dtype == MGPU_F64 && in->tensor.dtype == MGPU_F32 && d->program->precision &&
+        strcmp(d->program->precision, "f64") == 0)
         mgpu_say_once(
             "input '%s' is f32, which rounds the f64 of its file, although the model computes in f64; declared as f64[...] "
             "it keeps all digits",
