@@ -1,5 +1,5 @@
-/* elementwise.c: element-wise and running primitives that need only their row in ops.def. "tanh(x)" of a tensor is a node, of a number a
- * number. */
+/* elementwise.c: element-wise and running primitives that need only their row in ops.def. "tanh(x)" of a tensor is a node, of a
+ * number a number. */
 #include "dsl/elaborate.h"
 
 #include <string.h>

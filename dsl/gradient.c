@@ -37,7 +37,8 @@ static bool depends_on(const Node *y, const Node *x)
     return false;
 }
 
-/* In a scan: what enters the body is given, x excepted; it must not be computed from x, or a part of the gradient would be lost. */
+/* In a scan: what enters the body is given, x excepted; it must not be computed from x, or a part of the gradient would be
+ * lost. */
 static void check_given(const Place *at, const char *name, const Node *y, const Node *own, const Node *x)
 {
     const Graph *g = y->graph;

@@ -1,6 +1,6 @@
-/* rules.c: "pattern", ... { lr decay frozen init rules optimizer clip loss times }: settings for the weights that match a pattern. A pattern
- * that matches an instance applies to everything in it. For each weight or instance and each key, the last rule that sets the key
- * wins.
+/* rules.c: "pattern", ... { lr decay frozen init rules optimizer clip loss times }: settings for the weights that match a
+ * pattern. A pattern that matches an instance applies to everything in it. For each weight or instance and each key, the last
+ * rule that sets the key wins.
  *
  * A frozen instance runs with `training` false. A frozen weight gets no gradient and no update. */
 #include "dsl/settings.h"

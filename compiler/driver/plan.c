@@ -1,5 +1,5 @@
-/* plan.c: `mgpuc plan`: a row for each number of devices and batch. Each is compiled up to its schedule, which is simulated. Where
- * the model has `exact`, the same rows without it follow. */
+/* plan.c: `mgpuc plan`: a row for each number of devices and batch. Each is compiled up to its schedule, which is simulated.
+ * Where the model has `exact`, the same rows without it follow. */
 #include "compiler/driver/plan.h"
 #include "compiler/base/progress.h"
 #include "compiler/kernel/target.h"

@@ -13,8 +13,9 @@
 typedef struct Rows Rows;
 struct mgpu_row_axis;
 
-/* Plans the kernel of a running operation, of both results of one TOP_K, or of one of them (nodes). operand: the stored input, in the input's
- * order of axes, BF16 where the input is F32. result[i]: tensor of nodes[i]. alone: one worker computes all rows of a call. */
+/* Plans the kernel of a running operation, of both results of one TOP_K, or of one of them (nodes). operand: the stored input,
+ * in the input's order of axes, BF16 where the input is F32. result[i]: tensor of nodes[i]. alone: one worker computes all rows
+ * of a call. */
 Rows *rows_plan(const Node *const *nodes, int count, const Tensor *operand, const Tensor *const *result, bool alone);
 
 /* Return the table that the runtime reads, the operation, and a likely number of samples. */

@@ -548,7 +548,7 @@ bool composite_gradient(Sweep *s, Node *composite, Node **inputs, Node **results
 
 /* ---- whole graphs */
 
-/* Returns the composites by node; least: only groupnorm with at least so many channels per group; 0: all. NULL: there are none. */
+/* Returns the composites by node; least: only groupnorm with at least so many channels a group; 0: all. NULL: there are none. */
 static bool *find_composites(const Graph *g, int64_t least)
 {
     bool *marked = NEW_ARRAY(bool, g->node_count), any = false;

@@ -29,7 +29,7 @@ static void channels_innermost(Variable *v)
     v->order[rank - 1] = 0;
 }
 
-/* Returns true for the gradient of a convolution's weight, for sums of several, and for what accumulate.c adds or stores of it. */
+/* Returns true for the gradient of a convolution's weight, for sums of several, and for what accumulate.c adds or stores. */
 static bool is_weight_gradient(const Node *n)
 {
     for (;;) {

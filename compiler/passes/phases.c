@@ -2,8 +2,8 @@
  *
  * In: a distributed graph. Out, partial: samples may be missing, and sums select the valid samples, as in the graph. Out, full:
  * VALID is true, so every selection disappears; RUN_SAMPLES is the batch, unless a step has several micro-batches (their kernels
- * see a part of the step's samples), or might have with the same bits, as in exact models. Sums over samples of a value that is the same for each become multiples. `distribute` runs
- * again after this: a sum that became a multiple needs no reduction. */
+ * see a part of the step's samples), or might have with the same bits, as in exact models. Sums over samples of a value that is
+ * the same for each become multiples. `distribute` runs again after this: a sum that became a multiple needs no reduction. */
 #include "compiler/passes/stages.h"
 
 Graph *specialise(Graph *g, bool partial_batch)

@@ -5,8 +5,8 @@
  *
  * GRAD is a sweep of gradients.c from y back to x. Its nodes are ordinary ones of the forward pass, so the gradient of a loss of
  * them needs nothing more, and neither do several devices: a gradient by what is the same for all samples is a sum over samples.
- * A composite between x and y is replaced by its library body first, since its own gradient may have none (attention). In the body
- * of a scan, what a step is given is held constant, x excepted.
+ * A composite between x and y is replaced by its library body first, since its own gradient may have none (attention). In the
+ * body of a scan, what a step is given is held constant, x excepted.
  *
  * SUBSTITUTE copies what lies between x and y, with z in place of x. */
 #include "compiler/ir/rebuild.h"

@@ -248,8 +248,8 @@ static void find_gathered(const Sharder *s)
 
 /* ---- gradients: sums over micro-batches */
 
-/* Returns the accumulator of where(micro == 0, 0, accumulator) + p, or of an exact model's accumulator + sum, as accumulate.c makes
- * them; -1: n is no such sum. */
+/* Returns the accumulator of where(micro == 0, 0, accumulator) + p, or of an exact model's accumulator + sum, as accumulate.c
+ * makes them; -1: n is no such sum. */
 static int accumulator_of(const Sharder *s, const Node *n)
 {
     const Node *before = n->op == OP_ADD ? n->in[0] : NULL;
@@ -258,8 +258,8 @@ static int accumulator_of(const Sharder *s, const Node *n)
     return v >= 0 && s->model->variables[v].kind == ACCUMULATOR ? v : -1;
 }
 
-/* Returns the REDUCE of what an exact model's update of an accumulator stores, where(..., accumulators + sum, accumulator); NULL: r is
- * no such update. */
+/* Returns the REDUCE of what an exact model's update of an accumulator stores, where(..., accumulators + sum, accumulator);
+ * NULL: r is no such update. */
 static const Node *stored_sum(const Sharder *s, const Result *r)
 {
     bool stores = r->role == ROLE_UPDATE && s->model->variables[r->index].kind == ACCUMULATOR && r->value->op == OP_WHERE;

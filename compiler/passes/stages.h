@@ -28,9 +28,9 @@ const char *new_variable_name(const Model *, const char *like);
 Graph *derive_decode(Graph *predict);
 /* delay.c          gradients -> those of the previous step */
 Graph *delay_gradients(Graph *train);
-/* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; skipped steps; averages; OBSERVED. objective: the
- * graph's, from 1; 0: it is the only one. begun, by variable, for the graphs of a model in turn: its average has begun; NULL: it is
- * the only one */
+/* update.c         GRADIENT leaves -> gradients; clipping; ROLE_REPORT grad_norm; skipped steps; averages; OBSERVED. objective:
+ * the graph's, from 1; 0: it is the only one. begun, by variable, for the graphs of a model in turn: its average has begun;
+ * NULL: it is the only one */
 Graph *update(Graph *train, int objective, bool *begun);
 Graph *count_applied(Graph *); /* `step` in other graphs, if steps may be skipped */
 /* distribute.c     every node's placement; REDUCE where Partial must become Replicated */

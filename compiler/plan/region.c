@@ -11,7 +11,8 @@
  *   - it needs a later all-reduce than they do: they would wait for it. So the updates of a bucket of gradients are a region;
  *   - it begins a chain that rematerializes values: all of these would be in memory together with those of the calls before it;
  *   - no chunk is both small enough for the cache and large enough for the weights that the call reads again for each chunk.
- * The chunk is as large as the cache allows. In exact programs it is a part of a virtual shard, of whole units (mgpu_kernel.unit). */
+ * The chunk is as large as the cache allows. In exact programs it is a part of a virtual shard, of whole units
+ * (mgpu_kernel.unit). */
 #include "compiler/kernel/phase.h"
 #include "compiler/machine/machine.h"
 #include "compiler/plan/schedule.h"

@@ -98,8 +98,8 @@ typedef struct Simulation {
     double *peak;       /* likewise: largest fraction of the rate that was in use */
 } Simulation;
 Simulation *simulate_phase(const SimulationInput *, int phase);
-/* Simulates a training step with all of its micro-batches, or the mean update of a round of several objectives; the ops of devices
- * are those of train.full. */
+/* Simulates a training step with all of its micro-batches, or the mean update of a round of several objectives; the ops of
+ * devices are those of train.full. */
 Simulation *simulate_step(const SimulationInput *);
 
 /* ---- bound.c */

@@ -36,8 +36,8 @@ static inline int64_t mgpu_shard_groups(int64_t groups, int64_t shards, int64_t 
 /* Returns the virtual shards of a micro-batch. */
 static inline int64_t mgpu_micro_shards(const mgpu_program *p) { return p->exact / (p->accumulate > 1 ? p->accumulate : 1); }
 
-/* Sets first[0 .. n] to the first samples, from the device's own first one on, of the n virtual shards of device d, and to the end
- * of the last one. Returns n. */
+/* Sets first[0 .. n] to the first samples, from the device's own first one on, of the n virtual shards of device d, and to the
+ * end of the last one. Returns n. */
 static inline int64_t mgpu_device_shards(const mgpu_program *p, const mgpu_plan *plan, int d, int64_t *first)
 {
     int64_t group = p->group > 1 ? p->group : 1, groups = plan->micro / group, all = mgpu_micro_shards(p);

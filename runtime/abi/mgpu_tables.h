@@ -87,9 +87,9 @@ typedef struct mgpu_attention {
 
 /* ---- rows: mgpu_rows.h */
 
-/* Running operations along an axis: y[i] is y[i - 1] combined with x[i]; "y[-1]" is the start, which changes nothing. X(NAME, name,
- * operation, C of a and b, start, "plural"): OP_NAME and `name` are the primitive's, OP_operation combines two elements. Whole
- * numbers are combined modulo 2^n, f32 in double. Kernels and what the compiler knows of them follow from these rows. */
+/* Running operations along an axis: y[i] is y[i - 1] combined with x[i]; "y[-1]" is the start, which changes nothing. X(NAME,
+ * name, operation, C of a and b, start, "plural"): OP_NAME and `name` are the primitive's, OP_operation combines two elements.
+ * Whole numbers are combined modulo 2^n, f32 in double. Kernels and what the compiler knows of them follow from these rows. */
 #define MGPU_RUNNING_TABLE(X) X(CUMSUM, cumsum, ADD, a + b, 0, "running sums")
 
 enum { MGPU_ROW_AXES = 7 /* of a tensor, except one */ };

@@ -142,9 +142,9 @@ typedef struct Batch {    /* samples [place, place + samples) of the order: a wh
     const int64_t *valid; /* [device]: valid samples of each device, for predictions; NULL: `samples` is divided in order */
 } Batch;
 bool mgpu_post(const Feed *, int kind, const Batch *, int64_t micro); /* posts one micro-batch; false: there is no such phase */
-/* Of several objectives: which one update `applied`, from 0, is of; whether the next update sees the next batch. That is so when an
- * objective is repeated, and when a round ends: all objectives of a round see its batches in turn, and those without repetition
- * the last one that was seen. */
+/* Of several objectives: which one update `applied`, from 0, is of; whether the next update sees the next batch. That is so
+ * when an objective is repeated, and when a round ends: all objectives of a round see its batches in turn, and those without
+ * repetition the last one that was seen. */
 typedef struct Turn {
     int objective;
     bool batch_ends;

@@ -3,9 +3,9 @@
  * A region of calls runs on the device's thread pool: thread t of T takes samples [n t / T, n (t + 1) / T) through all calls of
  * the region, a chunk at a time, so that what one kernel stores is still in the cache when the next one reads it.
  *
- * Exact programs (mgpu_exact.h): a chunk is a part of a virtual shard. Partial sums have a place for each shard, not for each thread, and
- * kernels that sum samples by themselves are called for each shard, with a result for each; when all are done, these are added by
- * the tree. Sums that have nothing to do with samples are divided into RANGE_PARTS in place of threads. */
+ * Exact programs (mgpu_exact.h): a chunk is a part of a virtual shard. Partial sums have a place for each shard, not for each
+ * thread, and kernels that sum samples by themselves are called for each shard, with a result for each; when all are done,
+ * these are added by the tree. Sums that have nothing to do with samples are divided into RANGE_PARTS in place of threads. */
 #include "runtime/abi/mgpu_exact.h"
 #include "runtime/base/base.h"
 #include "runtime/engine/collective.h"
@@ -329,7 +329,8 @@ static void compute(Device *d, const DeviceCall *c, int thread, void *const *arg
 }
 
 /* Calls a kernel for samples [begin, end), of exact programs a part of a shard. What is not divided by samples is done in the
- * thread's first call. none: the thread has had no samples before; shard_first: of exact programs: it is the shard's first part. */
+ * thread's first call. none: the thread has had no samples before; shard_first: of exact programs: it is the shard's first
+ * part. */
 static void call_part(Device *d, int number, int thread, int64_t begin, int64_t end, bool first, bool none, bool shard_first,
                       int64_t shard)
 {

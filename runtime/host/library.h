@@ -8,8 +8,8 @@ typedef struct Library Library;         /* of one device */
 typedef struct LibraryCall LibraryCall; /* one operation of a phase */
 
 /* Returns NULL if there is no library; description: its name, or the reason. shards: of an exact program: the first samples of
- * the device's virtual shards, and the end of the last one [shards + 1]. Then every call is for a unit of a shard (mgpu_kernel), or for
- * a whole one, so that its bits depend on the size of that shard alone. 0, NULL: of another program. */
+ * the device's virtual shards, and the end of the last one [shards + 1]. Then every call is for a unit of a shard
+ * (mgpu_kernel), or for a whole one, so that its bits depend on the size of that shard alone. 0, NULL: of another program. */
 Library *mgpu_library_open(int64_t samples, int threads, const int64_t *shard, int64_t shards, char *description,
                            size_t capacity);
 void mgpu_library_close(Library *);

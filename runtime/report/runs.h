@@ -34,8 +34,9 @@ RunLog *mgpu_run_read(const char *file, Sheet *);                               
 const Curve *mgpu_run_curve(const RunLog *, const char *name, bool valid);          /* NULL if there is none */
 double mgpu_curve_best(const Curve *, bool *lowest); /* the lowest value of losses and errors, the highest of others */
 
-/* ---- differences.c: prints the first step in which a number that training determines differs, the first save, and, if there is one of
- * these, the settings that differ. Returns whether there is one. Exits with status 1 if the logs have no step in common. */
+/* ---- differences.c: prints the first step in which a number that training determines differs, the first save, and, if there
+ * is one of these, the settings that differ. Returns whether there is one. Exits with status 1 if the logs have no step in
+ * common. */
 bool mgpu_logs_differ(RunLog *a, RunLog *b, Sheet *, FILE *);
 
 /* ---- curves.c: compares runs. A plot for each quantity. */

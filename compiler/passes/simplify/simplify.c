@@ -250,8 +250,8 @@ Graph *simplify_body(const Simplifier *s, Graph *body)
     return simplify_rounds(&own, body);
 }
 
-/* cut: the step may be cut into micro-batches already. In exact models the same sums are multiples with and without micro-batches:
- * those that are found before that. */
+/* cut: the step may be cut into micro-batches already. In exact models the same sums are multiples with and without
+ * micro-batches: those that are found before that. */
 static bool has_whole_step(const Model *m, bool cut) { return m->exact ? !cut : m->accumulate <= 1; }
 
 Graph *simplify_with_arguments(Graph *g)

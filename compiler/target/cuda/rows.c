@@ -1,7 +1,8 @@
 /* rows.c: running operations and TOP_K as CUDA C.
  *
  * In: Rows (kernel/rows.c). Out: their table, and a function that passes it to mgpu_device_rows.h. A group of threads takes a
- * row: a warp if rows are short, else a block. If neighbouring rows are contiguous, a block processes several of them side by side. */
+ * row: a warp if rows are short, else a block. If neighbouring rows are contiguous, a block processes several of them side by
+ * side. */
 #include "compiler/base/c_text.h"
 #include "compiler/kernel/phase.h"
 #include "compiler/loops/lower.h"
